@@ -390,10 +390,8 @@ pub struct RootCause {
     pub logical_attempt_id: u32,
     /// The place of its end in the log.
     pub run_seq: u64,
-    /// The step's error code.
+    /// The step's error code; the whole error stands in the log at that place.
     pub code: String,
-    /// The step's error message.
-    pub message: String,
 }
 
 /// A failed attempt, by its place in the log.

@@ -1,0 +1,70 @@
+//! COMPLETE_STEP: a person ends a step that waits for them.
+
+use super::Run;
+use super::signals::{Decided, Refusal};
+use crate::error::Code;
+use crate::event::Draft;
+use crate::event::step::{CancelReason, StepCancelled, StepCompleted, StepError, StepFailed, StepOutput};
+use crate::failure::FailureClass;
+use crate::id::StepId;
+use crate::signal::{ManualCompletion, ManualOutcome, Signal};
+
+impl Run {
+    pub(super) fn complete_step(
+        &self,
+        signal: &Signal,
+        step_id: &StepId,
+        completion: &ManualCompletion,
+        output: Option<&StepOutput>,
+    ) -> Decided {
+        let step = self.signalled_step(step_id)?;
+        let cell = self.cell(step);
+        let same_token = cell.token.as_deref() == Some(completion.completion_token.as_str());
+        if cell.status.is_terminal() {
+            // The same completion again: its effect is in the log already.
+            return if same_token {
+                Ok(Vec::new())
+            } else {
+                Err(Refusal::new(Code::StepTerminal, format!("{step_id} has ended: {}", cell.status)))
+            };
+        }
+        if !cell.is_waiting() {
+            let message = format!("{step_id} is {} and does not wait for a person", cell.status);
+            return Err(Refusal::new(Code::StepNotWaiting, message));
+        }
+        if !same_token {
+            let message = format!("the token is not the one that {step_id} handed out when it began to wait");
+            return Err(Refusal::new(Code::TokenMismatch, message));
+        }
+        let plan_wide = self.plan.document().separation_of_duties;
+        if self.plan.step(step).separation_of_duties.unwrap_or(plan_wide) {
+            self.refuse_own_trigger(&completion.actor_user_id)?;
+            self.refuse_own_trigger(&signal.actor)?;
+        }
+        let manual = Some(completion.clone());
+        let subject = self.subject(step);
+        Ok(vec![match completion.outcome {
+            ManualOutcome::Succeeded => Draft::step(
+                subject,
+                StepCompleted { output: output.cloned().unwrap_or_default(), artifacts: Vec::new(), manual },
+            ),
+            ManualOutcome::Failed => {
+                let notes = completion.notes.clone().unwrap_or_else(|| "failed by a person".to_owned());
+                let error = StepError::new(FailureClass::Permanent, "ManualFailure", notes);
+                Draft::step(
+                    subject,
+                    StepFailed { error, tries: cell.tries + 1, losses: cell.losses, manual },
+                )
+            }
+            ManualOutcome::Cancelled => Draft::step(
+                subject,
+                StepCancelled {
+                    reason: CancelReason::Manual,
+                    forced: false,
+                    signal_id: Some(signal.signal_id.clone()),
+                    manual,
+                },
+            ),
+        }])
+    }
+}

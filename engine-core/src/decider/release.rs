@@ -1,0 +1,29 @@
+//! Releases: which attempts may run. `evolve` computes them after each event and remembers them; they are never
+//! worked out anew from a later state and never taken back, so re-issuing one is harmless.
+
+use super::Run;
+use crate::machine::RunStatus;
+use crate::time::Timestamp;
+
+impl Run {
+    /// Whether anything new may be released now.
+    ///
+    /// A failure that waits for a person holds releases from its StepFailed on: the pause that follows would come
+    /// too late for what was released in between.
+    fn releases_go_on(&self) -> bool {
+        self.state.status == Some(RunStatus::Running)
+            && self.state.ending.is_none()
+            && self.state.review.is_none()
+            && self.index.held.is_empty()
+    }
+
+    /// Fills free slots with ready steps by (priority, order, step id).
+    pub(super) fn fill_slots(&mut self, now: Timestamp) {
+        if !self.releases_go_on() {
+            return;
+        }
+        while let Some(step) = self.index.next_release(&self.plan, &self.state) {
+            self.change(step, now, |cell| cell.released = true);
+        }
+    }
+}

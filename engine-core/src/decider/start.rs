@@ -1,0 +1,70 @@
+//! How a run comes to be: queued, approved, started, or refused.
+
+use super::{DECIDER_VERSION, Run};
+use crate::error::{Code, Error, Result};
+use crate::event::run::{RunApproved, RunFailed, RunQueued, RunStarted};
+use crate::event::{Draft, EventType};
+use crate::machine::{RunStatus, run};
+use crate::plan::{Approval, CompiledPlan};
+
+/// Whether this process may decide for a run that was queued so.
+pub(super) fn check_queued(plan: &CompiledPlan, queued: &RunQueued) -> Result<()> {
+    if queued.decider_version != DECIDER_VERSION {
+        return Err(Error::new(
+            Code::UnknownDeciderVersion,
+            format!("the run needs decider {} and this is {DECIDER_VERSION}", queued.decider_version),
+        )
+        .with_hint("leave it to a process that knows that version"));
+    }
+    if queued.plan_ref.sha256 != plan.hash() {
+        return Err(Error::new(
+            Code::PlanHashMismatch,
+            format!("the run was queued with plan {} and this plan is {}", queued.plan_ref.sha256, plan.hash()),
+        ));
+    }
+    Ok(())
+}
+
+impl Run {
+    pub(super) fn queue(&self, queued: RunQueued) -> Result<Vec<Draft>> {
+        check_queued(&self.plan, &queued)?;
+        run::next(self.state.status, EventType::RunQueued)?;
+        Ok(vec![Draft::run(queued)])
+    }
+
+    pub(super) fn started(&self, started: RunStarted) -> Result<Vec<Draft>> {
+        run::next(self.state.status, EventType::RunStarted)?;
+        if self.state.ending.is_some() {
+            return Err(Error::new(Code::RunEnding, "the run was cancelled before it started"));
+        }
+        Ok(vec![Draft::run(started)])
+    }
+
+    /// What could not be known before: only a run that has not started can fail so.
+    pub(super) fn start_refused(&self, code: Code, message: String) -> Result<Vec<Draft>> {
+        if self.state.is_live() {
+            return Err(Error::new(
+                Code::IllegalTransition,
+                "the start of a run that has started cannot be refused: it is on its way from APPROVED to RUNNING",
+            ));
+        }
+        run::next(self.state.status, EventType::RunFailed)?;
+        Ok(vec![Draft::run(RunFailed {
+            code: code.as_str().to_owned(),
+            message,
+            root_cause: None,
+            failed_steps: Vec::new(),
+            counts: self.state.counts(),
+            compensation: Default::default(),
+        })])
+    }
+
+    /// A run that needs no person's approval is approved by the system.
+    pub(super) fn settle_approval(&self) -> Vec<Draft> {
+        let automatic = self.state.settings.policies.approval == Approval::Auto;
+        if self.state.status != Some(RunStatus::Pending) || !automatic {
+            return Vec::new();
+        }
+        vec![Draft::run(RunApproved { approved_by: "system".to_owned(), signal_id: None, reason: None })]
+    }
+}

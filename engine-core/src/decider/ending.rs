@@ -17,7 +17,11 @@ impl Run {
             Some(RunStatus::Paused) => self.state.pause.drained,
             _ => false,
         };
-        let complete = may_complete && self.index.all_finished() && self.state.ending.is_none();
+        // A review that nobody has acknowledged is something left to do.
+        let complete = may_complete
+            && self.index.all_finished()
+            && self.state.ending.is_none()
+            && self.state.review.is_none();
         complete.then(|| {
             Draft::run(RunCompleted { outcome: self.outcome(), output: None, counts: self.state.counts() })
         })

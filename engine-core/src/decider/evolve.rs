@@ -220,11 +220,7 @@ impl Run {
         if !after_failure && !in_place {
             return;
         }
-        let disposition = match reason {
-            SkipReason::DependencyFailed => Disposition::DependencyFailed,
-            SkipReason::FailurePolicy => Disposition::SkippedByPolicy,
-            _ => Disposition::Settled,
-        };
+        let disposition = Disposition::after_skip(reason);
         self.change(step, event.emitted_at, |cell| {
             if after_failure {
                 cell.next_attempt();
@@ -316,6 +312,7 @@ impl Cell {
             retries: self.retries,
             success: self.success,
             compensation: self.compensation,
+            delays: self.delays,
             delay: match self.delay {
                 Delay::Over => Delay::Over,
                 Delay::None | Delay::Due(_) => Delay::None,

@@ -146,6 +146,7 @@ impl Index {
                     cell.delay = Delay::None;
                 } else if eligible && live && cell.delay == Delay::None {
                     let after_delay = schedule.delay_ms.map_or(now, |delay| now.plus_millis(delay));
+                    cell.delays += 1;
                     cell.delay = Delay::Due(after_delay.max(schedule.at.unwrap_or(after_delay)));
                 }
             }

@@ -6,6 +6,7 @@ use super::Run;
 use super::state::{Cell, Disposition};
 use crate::error::{Code, Error, Result};
 use crate::event::run::ReusedStep;
+use crate::event::step::SkipReason;
 use crate::id::StepId;
 use crate::machine::{RunStatus, StepStatus};
 use crate::plan::compiled::StepIndex;
@@ -115,6 +116,11 @@ fn reused(source: &Run, step: StepIndex) -> ReusedStep {
         status: cell.status,
         logical_attempt_id: cell.attempt,
         run_seq: cell.end_seq,
+        skip_reason: match cell.disposition {
+            Disposition::DependencyFailed => Some(SkipReason::DependencyFailed),
+            Disposition::SkippedByPolicy => Some(SkipReason::FailurePolicy),
+            _ => None,
+        },
     }
 }
 
@@ -152,10 +158,14 @@ impl Run {
             if !step.status.is_terminal() {
                 continue;
             }
-            let failed = matches!(step.status, StepStatus::Failed | StepStatus::Cancelled);
+            let disposition = match (step.status, &step.skip_reason) {
+                (StepStatus::Failed | StepStatus::Cancelled, _) => Disposition::GivenUp,
+                (_, Some(reason)) => Disposition::after_skip(reason),
+                (_, None) => Disposition::Settled,
+            };
             self.state.steps[index.position()] = Cell {
                 status: step.status,
-                disposition: if failed { Disposition::GivenUp } else { Disposition::Settled },
+                disposition,
                 reused: true,
                 ..Cell::default()
             };

@@ -8,13 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Code;
 use crate::event::run::{EffectiveLimits, EffectivePolicies, FrozenCapabilities, StepCounts};
+use crate::event::step::SkipReason;
 use crate::id::{RunId, SignalId};
 use crate::machine::{RunStatus, StepStatus};
 use crate::time::Timestamp;
 
 /// The state of a run. Made by `evolve` alone; it can be stored, carried and restored.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct State {
     /// The highest place in the log that was folded.
     pub(super) watermark: u64,
@@ -104,6 +105,9 @@ pub(super) struct Cell {
     pub(super) compensation: CompensationState,
     #[serde(skip_serializing_if = "is_default")]
     pub(super) delay: Delay,
+    /// How many delays have begun: a dependency that is done again makes the step wait again.
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) delays: u32,
     /// Taken over from another run.
     #[serde(skip_serializing_if = "is_default")]
     pub(super) reused: bool,
@@ -128,6 +132,7 @@ impl Default for Cell {
             success: None,
             compensation: CompensationState::None,
             delay: Delay::None,
+            delays: 0,
             reused: false,
         }
     }
@@ -179,6 +184,16 @@ pub(super) enum Disposition {
     Aborted,
     /// Draining stopped waiting for it; a new attempt follows on RESUME.
     Orphaned,
+}
+
+impl Disposition {
+    pub(super) fn after_skip(reason: &SkipReason) -> Self {
+        match reason {
+            SkipReason::DependencyFailed => Self::DependencyFailed,
+            SkipReason::FailurePolicy => Self::SkippedByPolicy,
+            _ => Self::Settled,
+        }
+    }
 }
 
 /// What a step means to those that depend on it.

@@ -15,7 +15,7 @@ use crate::time::Timestamp;
 /// What a timer is for. Its text form stands in TimerFired.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TimerId {
-    /// The `schedule` of a step, for one attempt.
+    /// The `schedule` of a step, its n-th wait.
     StepDelay(StepId, u32),
     /// The run's timeout, for its n-th stretch of running; each pause ends a stretch.
     RunTimeout(u32),
@@ -28,7 +28,7 @@ pub enum TimerId {
 impl fmt::Display for TimerId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::StepDelay(step, attempt) => write!(formatter, "delay.{attempt}.{step}"),
+            Self::StepDelay(step, wait) => write!(formatter, "delay.{wait}.{step}"),
             Self::RunTimeout(stretch) => write!(formatter, "run-timeout.{stretch}"),
             Self::Drain(pause) => write!(formatter, "drain.{pause}"),
             Self::CancelGrace => formatter.write_str("cancel-grace"),
@@ -43,8 +43,8 @@ impl std::str::FromStr for TimerId {
         let number = |text: &str| text.parse().map_err(|_| refuse());
         match text.split_once('.') {
             Some(("delay", rest)) => {
-                let (attempt, step) = rest.split_once('.').ok_or_else(refuse)?;
-                Ok(Self::StepDelay(step.parse()?, number(attempt)?))
+                let (wait, step) = rest.split_once('.').ok_or_else(refuse)?;
+                Ok(Self::StepDelay(step.parse()?, number(wait)?))
             }
             Some(("run-timeout", rest)) => Ok(Self::RunTimeout(number(rest)?)),
             Some(("drain", rest)) => Ok(Self::Drain(number(rest)?)),
@@ -90,7 +90,7 @@ impl Run {
         for step in &self.index.delayed {
             let cell = self.cell(*step);
             if let Delay::Due(due) = cell.delay {
-                timers.push((TimerId::StepDelay(self.plan.step(*step).id.clone(), cell.attempt), due));
+                timers.push((TimerId::StepDelay(self.plan.step(*step).id.clone(), cell.delays), due));
             }
         }
         timers
@@ -109,9 +109,9 @@ impl Run {
 
     pub(super) fn timer_fired(&mut self, timer: &TimerId, now: Timestamp) {
         match timer {
-            TimerId::StepDelay(step, attempt) => {
+            TimerId::StepDelay(step, wait) => {
                 if let Some(step) = self.plan.find(step.as_str())
-                    && self.cell(step).attempt == *attempt
+                    && self.cell(step).delays == *wait
                     && matches!(self.cell(step).delay, Delay::Due(_))
                 {
                     self.change(step, now, |cell| cell.delay = Delay::Over);

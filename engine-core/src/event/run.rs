@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::step::{ArtifactRef, StepError, StepOutput};
+use super::step::{ArtifactRef, SkipReason, StepError, StepOutput};
 use crate::id::{PlanId, PlanVersion, RunId, SignalId, StepId, TenantId};
-use crate::machine::StepStatus;
+use crate::machine::{RunStatus, StepStatus};
 use crate::plan::{Approval, FailFast, OrphanPolicy};
 use crate::time::Timestamp;
 use crate::wire::open_enum;
@@ -164,6 +164,20 @@ pub struct EffectivePolicies {
     pub orphans: OrphanPolicy,
 }
 
+impl From<&crate::plan::Plan> for EffectivePolicies {
+    fn from(plan: &crate::plan::Plan) -> Self {
+        Self {
+            approval: plan.approval,
+            separation_of_duties: plan.separation_of_duties,
+            continue_on_partial_failure: plan.failure.continue_on_partial_failure,
+            fail_fast: plan.failure.fail_fast,
+            compensate_on_cancel: plan.failure.compensate_on_cancel,
+            pause_on_human_review: plan.failure.pause_on_human_review,
+            orphans: plan.failure.orphans,
+        }
+    }
+}
+
 /// Optional abilities of the engine that decisions depend on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
@@ -217,6 +231,9 @@ pub struct ReusedStep {
     pub logical_attempt_id: u32,
     /// The place of its end in the source's log, where its output is.
     pub run_seq: u64,
+    /// Why it was skipped there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skip_reason: Option<SkipReason>,
 }
 
 /// The run may start.
@@ -237,6 +254,9 @@ pub struct RunApproved {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunStarted {
+    /// RUNNING.
+    #[serde(default = "running")]
+    pub status: RunStatus,
     /// The engine's own name for the run.
     pub engine_run_ref: String,
     /// Which engine: `temporal`, `conductor`, `mock`, or a third party's.
@@ -250,6 +270,10 @@ pub struct RunStarted {
     pub context: RunContext,
     /// When the engine began.
     pub started_at: Timestamp,
+}
+
+fn running() -> RunStatus {
+    RunStatus::Running
 }
 
 /// Nothing new is released any more.

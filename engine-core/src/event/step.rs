@@ -51,11 +51,15 @@ pub struct StepRetried {
 }
 
 /// The handler is done and a person must complete the step.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StepWaiting {
     /// Must be given back with COMPLETE_STEP.
+    #[schemars(length(min = 1))]
     pub completion_token: String,
+    /// What the handler produced; the step's output unless COMPLETE_STEP brings another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<StepOutput>,
     /// What the person is asked to do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,

@@ -163,12 +163,8 @@ impl Run {
                 (_, Some(reason)) => Disposition::after_skip(reason),
                 (_, None) => Disposition::Settled,
             };
-            self.state.steps[index.position()] = Cell {
-                status: step.status,
-                disposition,
-                reused: true,
-                ..Cell::default()
-            };
+            self.state.steps[index.position()] =
+                Cell { status: step.status, disposition, reused: true, ..Cell::default() };
         }
         for step in self.plan.indices() {
             let stood_in = self

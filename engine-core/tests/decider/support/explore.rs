@@ -215,6 +215,22 @@ impl World {
     }
 }
 
+/// Counters, names and times that no decision of these plans depends on.
+const IRRELEVANT: [&str; 12] = [
+    "watermark",
+    "decisions",
+    "lastDecisionSeq",
+    "signals",
+    "signal",
+    "clock",
+    "number",
+    "since",
+    "due",
+    "delays",
+    "engineAttempt",
+    "reviews",
+];
+
 fn is_place(name: &str) -> bool {
     matches!(name, "endSeq" | "seq")
 }
@@ -237,7 +253,7 @@ fn collect_places(value: &Value, places: &mut Vec<u64>) {
 fn normalise(value: &mut Value, places: &[u64]) {
     match value {
         Value::Object(fields) => {
-            for irrelevant in ["watermark", "decisions", "lastDecisionSeq", "signals", "signal", "clock", "number", "since", "due", "delays", "engineAttempt"] {
+            for irrelevant in IRRELEVANT {
                 if let Some(field) = fields.get_mut(irrelevant)
                     && !field.is_null()
                 {

@@ -1,8 +1,6 @@
 //! A driver without an engine: it appends what the decider gives to a log in memory, with the store's rules, folds
 //! it, and settles. Tests say what workers and people do.
 
-#![allow(dead_code, reason = "each test file uses a part of it")]
-
 pub mod explore;
 pub mod plans;
 
@@ -28,7 +26,7 @@ pub const TOKEN: &str = "token-1";
 #[derive(Clone, Debug)]
 pub struct World {
     pub run: Run,
-    pub log: Vec<Event>,
+    pub log: Vec<Arc<Event>>,
     pub now: Timestamp,
     keys: BTreeSet<IdempotencyKey>,
     slots: BTreeSet<Slot>,
@@ -150,7 +148,7 @@ impl World {
                 assert!(self.slots.insert(slot), "slot taken: {event:?}\n{}", self.story());
             }
             self.run.evolve(&event);
-            self.log.push(event);
+            self.log.push(Arc::new(event));
         }
     }
 
@@ -276,8 +274,12 @@ impl World {
     /// Moves time on and fires what is due, in order.
     pub fn advance(&mut self, millis: u64) {
         let target = self.now.plus_millis(millis);
-        while let Some(timer) =
-            self.actions().timers.into_iter().filter(|timer| timer.due_at <= target).min_by_key(|timer| timer.due_at)
+        while let Some(timer) = self
+            .actions()
+            .timers
+            .into_iter()
+            .filter(|timer| timer.due_at <= target)
+            .min_by_key(|timer| timer.due_at)
         {
             self.now = self.now.max(timer.due_at);
             self.fire(timer.timer);
@@ -326,7 +328,7 @@ impl World {
     }
 
     pub fn names_from(&self, start: usize) -> Vec<String> {
-        self.log[start..].iter().map(name).collect()
+        self.log[start..].iter().map(|event| name(event)).collect()
     }
 
     /// The log, one event a word.

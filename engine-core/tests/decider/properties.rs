@@ -1,9 +1,10 @@
 //! Properties of the decider over random plans, behaviours and interleavings.
 
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::support::explore::Move;
+use crate::support::plans::{Scenario, Wanted, scenarios};
+use crate::support::{World, compile, id};
 use engine_core::SignalId;
 use engine_core::decider::{Run, State, Stimulus};
 use engine_core::event::body::Unknown;
@@ -11,9 +12,6 @@ use engine_core::event::{Body, Draft, Event};
 use engine_core::machine::{RunStatus, StepStatus};
 use engine_core::signal::{Command, PauseMode, Signal};
 use proptest::prelude::*;
-use support::explore::Move;
-use support::plans::{Scenario, Wanted, scenarios};
-use support::{World, compile, id};
 
 const CASES: u32 = 1000;
 
@@ -73,7 +71,7 @@ fn statuses(world: &World) -> BTreeMap<String, StepStatus> {
 }
 
 fn prefix(world: &World, length: usize) -> Run {
-    Run::fold(world.run.plan().clone(), &world.log[..length]).expect("a log")
+    Run::fold(world.run.plan().clone(), world.log[..length].iter().map(AsRef::as_ref)).expect("a log")
 }
 
 /// Released attempts of every step: the latest one, if it is released or has gone further.
@@ -269,7 +267,7 @@ proptest! {
     ) {
         let world = wandered(&scenario, &choices);
         let plan = world.run.plan().clone();
-        let rebuilt = Run::fold(plan.clone(), &world.log).unwrap();
+        let rebuilt = Run::fold(plan.clone(), world.log.iter().map(AsRef::as_ref)).unwrap();
         let carried: State = serde_json::from_str(&serde_json::to_string(world.run.state()).unwrap()).unwrap();
         let restored = Run::restore(plan, carried).unwrap();
         prop_assert_eq!(&rebuilt, &world.run);

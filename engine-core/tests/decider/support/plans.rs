@@ -20,12 +20,6 @@ pub struct Scenario {
     pub behaviour: Vec<Behaviour>,
 }
 
-impl Scenario {
-    pub fn size(&self) -> usize {
-        self.behaviour.len()
-    }
-}
-
 #[derive(Clone, Debug)]
 struct StepShape {
     /// For each earlier step: no edge, required, optional.
@@ -50,15 +44,8 @@ fn step_shape(size: usize) -> impl Strategy<Value = StepShape> {
         prop::bool::weighted(0.15),
         0u8..12,
     )
-        .prop_map(|(edges, priority, agent, action, fallback, compensation, delay, behaviour)| StepShape {
-            edges,
-            priority,
-            agent,
-            action,
-            fallback,
-            compensation,
-            delay,
-            behaviour,
+        .prop_map(|(edges, priority, agent, action, fallback, compensation, delay, behaviour)| {
+            StepShape { edges, priority, agent, action, fallback, compensation, delay, behaviour }
         })
 }
 
@@ -108,7 +95,8 @@ fn build(shapes: &[StepShape], concurrency: u32, per_agent: u32, wanted: Wanted)
         if shape.fallback {
             step["fallback"] = json!(format!("f{position}"));
         } else {
-            step["onFailure"] = json!(["abort", "skip", "retry", "reassign", "abort"][usize::from(shape.action)]);
+            step["onFailure"] =
+                json!(["abort", "skip", "retry", "reassign", "abort"][usize::from(shape.action)]);
             step["maxRetries"] = json!(1);
         }
         steps.push(step);

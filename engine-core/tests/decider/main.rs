@@ -1,0 +1,18 @@
+//! The decider's rules, one file a topic, over a driver without an engine.
+
+#![allow(unreachable_pub, reason = "a test crate has no users")]
+
+mod cancel;
+mod compensation;
+mod exhaustive;
+mod failure;
+mod manual;
+mod order;
+mod origin;
+mod pause;
+mod properties;
+mod retry_step;
+mod start;
+mod support;
+mod timers;
+mod workers;

@@ -8,19 +8,20 @@ use crate::command::External;
 
 /// Writes the published JSON Schemas again.
 pub(crate) fn schemas() -> Result<()> {
-    refresh("UPDATE_SCHEMAS")
+    // Only the tests that write: the others have the old files built in and would fail for nothing.
+    refresh("UPDATE_SCHEMAS", Some("the_published_schema"))
 }
 
 /// Writes the generated tables in the documentation again.
 pub(crate) fn docs() -> Result<()> {
-    refresh("UPDATE_DOCS")
+    refresh("UPDATE_DOCS", None)
 }
 
-fn refresh(variable: &str) -> Result<()> {
-    // The old files are built into the tests of this run, so some of them may fail: the next run decides.
-    if let Err(error) = tests().arg("--no-fail-fast").variable(variable, "1").run() {
-        eprintln!("{error:#}\nchecking again with the new files");
+fn refresh(variable: &str, filter: Option<&str>) -> Result<()> {
+    if let Err(error) = tests().arg("--no-fail-fast").args(filter).variable(variable, "1").run() {
+        eprintln!("{error:#}");
     }
+    // Whether the new files are right shows only once they are built in.
     tests().on_failure("the files were written, and tests still fail").run()?;
     External::program("git").args(["status", "--short", "--", "engine-core/schemas", "docs"]).run()
 }

@@ -86,16 +86,12 @@ impl Run {
                 actions.dispatch.push(self.dispatched(*step));
             }
         }
-        actions.timers =
-            self.timers().into_iter().map(|(timer, due_at)| Timer { timer, due_at }).collect();
+        actions.timers = self.timers().into_iter().map(|(timer, due_at)| Timer { timer, due_at }).collect();
         actions.compensate = self.state.compensating.and_then(|compensating| {
             let step = StepIndex::new(compensating.step as usize);
             let compensation = self.plan.step(step).compensation.as_ref()?;
             Some(CompensationTask {
-                attempt: AttemptRef {
-                    step: self.plan.step(step).id.clone(),
-                    attempt: compensating.attempt,
-                },
+                attempt: AttemptRef { step: self.plan.step(step).id.clone(), attempt: compensating.attempt },
                 handler: compensation.handler.clone(),
                 try_number: compensating.tries + 1,
                 idempotency_key: self.compensation_key(step),

@@ -53,7 +53,10 @@ impl Run {
             Report::Completed(completed) => {
                 legal(EventType::StepCompleted)?;
                 if self.plan.step(step).completion == Completion::Manual {
-                    return Err(illegal(step_id, "its completion is manual: it waits, and COMPLETE_STEP ends it"));
+                    return Err(illegal(
+                        step_id,
+                        "its completion is manual: it waits, and COMPLETE_STEP ends it",
+                    ));
                 }
                 Ok(vec![Draft::step(subject, completed)])
             }
@@ -93,7 +96,10 @@ impl Run {
                 return Err(Error::new(Code::RunTerminal, format!("the run has ended: {status}")));
             }
             Some(RunStatus::Pending | RunStatus::Approved) => {
-                return Err(Error::new(Code::RunNotStarted, format!("{id} was not released: the run has not started")));
+                return Err(Error::new(
+                    Code::RunNotStarted,
+                    format!("{id} was not released: the run has not started"),
+                ));
             }
             Some(_) => {}
         }
@@ -117,7 +123,10 @@ impl Run {
         if self.cell(step).released {
             Ok(())
         } else {
-            Err(illegal(&self.plan.step(step).id, "its attempt was not released: PENDING to RUNNING must wait"))
+            Err(illegal(
+                &self.plan.step(step).id,
+                "its attempt was not released: PENDING to RUNNING must wait",
+            ))
         }
     }
 

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use super::Run;
 use super::state::{CompensationState, Ending};
 use crate::error::{Code, Error, Result};
+use crate::event::Draft;
 use crate::event::run::{
     CompensationCompleted, CompensationFailed, CompensationStarted, CompensationSummary,
 };
 use crate::event::step::StepError;
-use crate::event::Draft;
 use crate::failure::{Verdict, compensation_retry};
 use crate::id::StepId;
 use crate::plan::compiled::StepIndex;

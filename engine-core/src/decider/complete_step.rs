@@ -51,10 +51,7 @@ impl Run {
             ManualOutcome::Failed => {
                 let notes = completion.notes.clone().unwrap_or_else(|| "failed by a person".to_owned());
                 let error = StepError::new(FailureClass::Permanent, "ManualFailure", notes);
-                Draft::step(
-                    subject,
-                    StepFailed { error, tries: cell.tries + 1, losses: cell.losses, manual },
-                )
+                Draft::step(subject, StepFailed { error, tries: cell.tries + 1, losses: cell.losses, manual })
             }
             ManualOutcome::Cancelled => Draft::step(
                 subject,

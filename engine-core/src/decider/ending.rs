@@ -28,10 +28,9 @@ impl Run {
             let cell = self.cell(step);
             match cell.status {
                 StepStatus::Failed | StepStatus::Cancelled => cell.disposition != Disposition::Resolved,
-                StepStatus::Skipped => matches!(
-                    cell.disposition,
-                    Disposition::DependencyFailed | Disposition::SkippedByPolicy
-                ),
+                StepStatus::Skipped => {
+                    matches!(cell.disposition, Disposition::DependencyFailed | Disposition::SkippedByPolicy)
+                }
                 StepStatus::Pending | StepStatus::Running | StepStatus::Success => false,
             }
         };

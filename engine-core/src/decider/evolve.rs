@@ -122,7 +122,9 @@ impl Run {
             }
             Body::StepWaiting(waiting) if moves(self, EventType::StepWaiting) => {
                 if self.cell(step).token.is_none() {
-                    self.change(step, now, |cell| cell.token = Some(waiting.completion_token.as_str().into()));
+                    self.change(step, now, |cell| {
+                        cell.token = Some(waiting.completion_token.as_str().into())
+                    });
                 }
             }
             Body::StepCompleted(_) if moves(self, EventType::StepCompleted) => {
@@ -246,9 +248,10 @@ impl Run {
             return;
         }
         let chain = self.plan.agent_chain(step);
-        let agent = requested.agent.as_ref().and_then(|agent| {
-            chain.iter().position(|position| self.plan.agent(*position) == agent)
-        });
+        let agent = requested
+            .agent
+            .as_ref()
+            .and_then(|agent| chain.iter().position(|position| self.plan.agent(*position) == agent));
         let by_person = matches!(requested.reason, RetryReason::Signal | RetryReason::Cascade);
         self.change(step, now, |cell| {
             cell.next_attempt();

@@ -124,9 +124,9 @@ impl Index {
         now: Option<Timestamp>,
     ) {
         let live = state.is_live();
-        let served = plan.serves(step).map(|served| {
-            (self.standing[served.position()], state.steps[served.position()].disposition)
-        });
+        let served = plan
+            .serves(step)
+            .map(|served| (self.standing[served.position()], state.steps[served.position()].disposition));
         let called_for = match served {
             None => true,
             Some((standing, disposition)) => {

@@ -91,10 +91,7 @@ impl Run {
     ///
     /// # Errors
     /// `UNKNOWN_DECIDER_VERSION` and `PLAN_HASH_MISMATCH` when this process must leave the run alone.
-    pub fn fold<'a>(
-        plan: Arc<CompiledPlan>,
-        events: impl IntoIterator<Item = &'a Event>,
-    ) -> Result<Self> {
+    pub fn fold<'a>(plan: Arc<CompiledPlan>, events: impl IntoIterator<Item = &'a Event>) -> Result<Self> {
         let mut run = Self::new(plan);
         for event in events {
             if let Body::RunQueued(queued) = &event.body {

@@ -134,12 +134,8 @@ impl Run {
     }
 
     fn orphan(&self, step: StepIndex) -> Draft {
-        let body = StepCancelled {
-            reason: CancelReason::Orphaned,
-            forced: true,
-            signal_id: None,
-            manual: None,
-        };
+        let body =
+            StepCancelled { reason: CancelReason::Orphaned, forced: true, signal_id: None, manual: None };
         Draft::step(self.subject(step), body)
     }
 

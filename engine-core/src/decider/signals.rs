@@ -69,7 +69,10 @@ impl Run {
             _ => {}
         }
         if !self.state.is_live() {
-            return Err(Refusal::new(Code::RunNotStarted, format!("the run is {status} and has not started")));
+            return Err(Refusal::new(
+                Code::RunNotStarted,
+                format!("the run is {status} and has not started"),
+            ));
         }
         // A completion is checked against the step first: an ending run has withdrawn its waits.
         if let Command::CompleteStep { step_id, completion, output } = &signal.command {

@@ -19,7 +19,11 @@ pub(super) fn check_queued(plan: &CompiledPlan, queued: &RunQueued) -> Result<()
     if queued.plan_ref.sha256 != plan.hash() {
         return Err(Error::new(
             Code::PlanHashMismatch,
-            format!("the run was queued with plan {} and this plan is {}", queued.plan_ref.sha256, plan.hash()),
+            format!(
+                "the run was queued with plan {} and this plan is {}",
+                queued.plan_ref.sha256,
+                plan.hash()
+            ),
         ));
     }
     Ok(())

@@ -101,9 +101,7 @@ impl Run {
         self.timers()
             .into_iter()
             .filter(|(running, due)| running == timer && *due <= now)
-            .map(|(running, due)| {
-                Draft::run(TimerFired { timer_id: running.to_string(), due_at: due })
-            })
+            .map(|(running, due)| Draft::run(TimerFired { timer_id: running.to_string(), due_at: due }))
             .collect()
     }
 
@@ -118,8 +116,8 @@ impl Run {
                 }
             }
             TimerId::RunTimeout(stretch) => {
-                let current = self.state.status == Some(RunStatus::Running)
-                    && *stretch == self.state.pause.number + 1;
+                let current =
+                    self.state.status == Some(RunStatus::Running) && *stretch == self.state.pause.number + 1;
                 if current {
                     self.time_out(now);
                 }
@@ -145,12 +143,9 @@ mod tests {
     #[test]
     fn timer_ids_round_trip_also_for_awkward_step_ids() {
         let step = StepId::new("drain.3.a-b").unwrap();
-        for timer in [
-            TimerId::StepDelay(step, 12),
-            TimerId::RunTimeout(1),
-            TimerId::Drain(2),
-            TimerId::CancelGrace,
-        ] {
+        for timer in
+            [TimerId::StepDelay(step, 12), TimerId::RunTimeout(1), TimerId::Drain(2), TimerId::CancelGrace]
+        {
             assert_eq!(timer.to_string().parse::<TimerId>().unwrap(), timer);
         }
         for bad in ["", "delay", "delay.x.a", "drain.", "cancel-grace.1", "other.1"] {

@@ -54,14 +54,21 @@ impl Run {
             (Some(status), _) if status.is_terminal() => (None, status.as_str().to_lowercase()),
             (Some(_), Some(ending)) => self.view_ending(ending),
             (Some(RunStatus::Pending), None) => match self.state.settings.policies.approval {
-                Approval::Required => (Some(RunSubstatus::WaitingForHuman), "waiting for approval".to_owned()),
+                Approval::Required => {
+                    (Some(RunSubstatus::WaitingForHuman), "waiting for approval".to_owned())
+                }
                 Approval::Auto => (Some(RunSubstatus::Validating), "being checked".to_owned()),
             },
-            (Some(RunStatus::Approved), None) => (Some(RunSubstatus::Queued), "waiting for capacity".to_owned()),
+            (Some(RunStatus::Approved), None) => {
+                (Some(RunSubstatus::Queued), "waiting for capacity".to_owned())
+            }
             (Some(RunStatus::Paused), None) => self.view_paused(),
             (Some(_), None) => {
                 if in_flight == 0 && !self.index.waiting.is_empty() {
-                    (Some(RunSubstatus::WaitingForHuman), format!("waiting for a person to complete {}", self.names(&self.index.waiting)))
+                    (
+                        Some(RunSubstatus::WaitingForHuman),
+                        format!("waiting for a person to complete {}", self.names(&self.index.waiting)),
+                    )
                 } else {
                     (None, format!("{} in flight", steps(in_flight)))
                 }

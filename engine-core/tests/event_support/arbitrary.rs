@@ -223,12 +223,12 @@ prop_compose! {
 prop_compose! {
     fn failed()(
         code in text(), message in text(),
-        root in maybe((id::<StepId>(), any::<u32>(), any::<u64>(), text(), text())),
+        root in maybe((id::<StepId>(), any::<u32>(), any::<u64>(), text())),
         others in vec((id::<StepId>(), any::<u32>(), any::<u64>()), 0..3),
         counts in counts().boxed(), compensation in undone().boxed(),
     ) -> RunFailed {
-        let root_cause = root.map(|(step_id, logical_attempt_id, run_seq, code, message)| {
-            RootCause { step_id, logical_attempt_id, run_seq, code, message }
+        let root_cause = root.map(|(step_id, logical_attempt_id, run_seq, code)| {
+            RootCause { step_id, logical_attempt_id, run_seq, code }
         });
         let failed_steps = others
             .into_iter()

@@ -82,7 +82,7 @@ pub(crate) fn payload(event_type: EventType) -> Map<String, Value> {
         EventType::RunFailed => json!({
             "code": "STEP_FAILED", "message": "load failed",
             "rootCause": {
-                "stepId": "load", "logicalAttemptId": 1, "runSeq": 9, "code": "E", "message": "no answer",
+                "stepId": "load", "logicalAttemptId": 1, "runSeq": 9, "code": "ETIMEDOUT",
             },
             "failedSteps": [{"stepId": "load", "logicalAttemptId": 1, "runSeq": 9}],
             "counts": counts, "compensation": undone,

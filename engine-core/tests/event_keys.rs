@@ -1,5 +1,7 @@
 //! What makes an append happen once: the idempotency key of every event type, and slots.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, its supporting functions too")]
+
 mod event_support;
 
 use engine_core::event::{Body, Event, EventType, IdempotencyKey, Slot, Subject};

@@ -1,0 +1,49 @@
+//! What must pass before a change goes in.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+
+use crate::command::External;
+use crate::fuzz;
+use crate::workspace::Workspace;
+
+/// Cases of each property that does not say how many it wants.
+const PROPERTY_CASES: &str = "1024";
+
+/// All unit, integration and documentation tests; each benchmark once, so that none rots.
+pub(crate) fn test(workspace: &Workspace) -> Result<()> {
+    for benchmark in &workspace.benchmarks {
+        External::cargo("test")
+            .args(["--package", &benchmark.package, "--bench", &benchmark.name])
+            .on_failure("the benchmark must run once without panicking")
+            .run()?;
+    }
+    // Last, so that the output ends with its results.
+    let mut tests = External::cargo("test").arg("--workspace");
+    if std::env::var_os("PROPTEST_CASES").is_none() {
+        tests = tests.variable("PROPTEST_CASES", PROPERTY_CASES);
+    }
+    tests.on_failure("the failing tests are listed above").run()
+}
+
+/// Format, clippy and documentation, with warnings denied.
+pub(crate) fn lint(workspace: &Workspace) -> Result<()> {
+    External::cargo("fmt").args(["--all", "--check"]).on_failure("run `cargo fmt --all`").run()?;
+    // The fuzz targets are a workspace of their own; rustfmt alone spares CI their dependencies.
+    let targets: Vec<PathBuf> = fuzz::target_files(workspace).context("cannot list the fuzz targets")?;
+    External::program("rustfmt")
+        .args(["--check", "--edition", "2024"])
+        .args(targets.iter().map(|file| file.strip_prefix(&workspace.root).unwrap_or(file)))
+        .on_failure("run `rustfmt --edition 2024` on the files above")
+        .run()?;
+    External::cargo("clippy")
+        .args(["--workspace", "--all-targets", "--", "-D", "warnings"])
+        .on_failure("fix the warnings above")
+        .run()?;
+    External::cargo("doc")
+        .args(["--workspace", "--no-deps"])
+        .variable("RUSTDOCFLAGS", "-D warnings")
+        .on_failure("fix the documentation warnings above")
+        .run()
+}

@@ -1,0 +1,138 @@
+//! Running other programs: each is shown before it runs, and one that fails is named.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+
+/// A program that a task runs.
+#[derive(Debug)]
+pub(crate) struct External {
+    command: Command,
+    next_step: &'static str,
+}
+
+impl External {
+    /// The cargo that runs this task, so that the toolchain stays the same.
+    pub(crate) fn cargo(subcommand: &str) -> Self {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        Self::program(cargo).arg(subcommand)
+    }
+
+    /// Any program.
+    pub(crate) fn program(program: impl AsRef<OsStr>) -> Self {
+        Self { command: Command::new(program), next_step: "see its output above" }
+    }
+
+    /// Adds an argument.
+    pub(crate) fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.command.arg(argument);
+        self
+    }
+
+    /// Adds arguments.
+    pub(crate) fn args(mut self, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+        self.command.args(arguments);
+        self
+    }
+
+    /// Sets a variable.
+    pub(crate) fn variable(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Says what a person can do when the program fails.
+    pub(crate) fn on_failure(mut self, next_step: &'static str) -> Self {
+        self.next_step = next_step;
+        self
+    }
+
+    /// Runs the program with its output shown, and fails when it does.
+    pub(crate) fn run(mut self) -> Result<()> {
+        let line = self.to_string();
+        eprintln!("$ {line}");
+        // Nothing here asks a person, and CI has no input to give.
+        let status =
+            self.command.stdin(Stdio::null()).status().with_context(|| format!("cannot start `{line}`"))?;
+        if !status.success() {
+            bail!("`{line}` failed ({status}): {}", self.next_step);
+        }
+        Ok(())
+    }
+
+    /// Whether the program runs and succeeds; shows nothing.
+    pub(crate) fn succeeds(mut self) -> bool {
+        let quiet = self.command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        quiet.status().is_ok_and(|status| status.success())
+    }
+
+    /// Runs the program and returns what it writes.
+    pub(crate) fn output(mut self) -> Result<Vec<u8>> {
+        let line = self.to_string();
+        let output = self
+            .command
+            .stdin(Stdio::null())
+            .stderr(Stdio::inherit())
+            .output()
+            .with_context(|| format!("cannot start `{line}`"))?;
+        if !output.status.success() {
+            bail!("`{line}` failed ({}): {}", output.status, self.next_step);
+        }
+        Ok(output.stdout)
+    }
+}
+
+/// The line that a person could type.
+impl fmt::Display for External {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, value) in self.command.get_envs() {
+            if let Some(value) = value {
+                write!(formatter, "{}={} ", name.display(), quoted(value))?;
+            }
+        }
+        let program = std::path::Path::new(self.command.get_program());
+        let name = program.file_name().unwrap_or(program.as_os_str());
+        write!(formatter, "{}", name.display())?;
+        for argument in self.command.get_args() {
+            write!(formatter, " {}", quoted(argument))?;
+        }
+        Ok(())
+    }
+}
+
+fn quoted(text: &OsStr) -> String {
+    let text = text.to_string_lossy();
+    let plain = |character: char| character.is_ascii_alphanumeric() || "-_=./:,@+".contains(character);
+    if !text.is_empty() && text.chars().all(plain) {
+        text.into_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_shown_as_it_could_be_typed() {
+        let command =
+            External::program("/somewhere/bin/tool").args(["-D", "two words"]).variable("MODE", "1");
+        assert_eq!(command.to_string(), "MODE=1 tool -D 'two words'");
+    }
+
+    #[test]
+    fn a_failure_names_the_command_and_the_next_step() {
+        let error = External::program("false").arg("x").on_failure("try true").run().unwrap_err();
+        let message = error.to_string();
+        assert!(message.contains("`false x` failed") && message.ends_with("try true"), "{message}");
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_named() {
+        let error = External::program("no-such-program-here").run().unwrap_err();
+        assert!(error.to_string().contains("no-such-program-here"), "{error}");
+    }
+}

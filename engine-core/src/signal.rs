@@ -55,10 +55,10 @@ pub enum Command {
         /// The step.
         step_id: StepId,
         /// What the person says.
-        completion: ManualCompletion,
+        completion: Box<ManualCompletion>,
         /// What the step produced.
         #[serde(default)]
-        output: Option<StepOutput>,
+        output: Option<Box<StepOutput>>,
     },
     /// Let a run start.
     Approve,
@@ -98,15 +98,16 @@ pub struct ManualCompletion {
     pub evidence_refs: Vec<String>,
 }
 
-/// How a person ended a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum ManualOutcome {
-    /// It is done.
-    Succeeded,
-    /// It cannot be done.
-    Failed,
-    /// It is not wanted any more.
-    Cancelled,
+open_enum! {
+    /// How a person ended a step.
+    pub enum ManualOutcome {
+        /// It is done.
+        Succeeded = "Succeeded",
+        /// It cannot be done.
+        Failed = "Failed",
+        /// It is not wanted any more.
+        Cancelled = "Cancelled",
+    }
 }
 
 open_enum! {
@@ -212,6 +213,11 @@ impl Signal {
                 return refuse(
                     "completion.completionToken is empty: send the token of the step's StepWaiting event",
                 );
+            }
+            if let ManualOutcome::Other(outcome) = &completion.outcome {
+                return refuse(&format!(
+                    "completion.outcome {outcome:?} is none of Succeeded, Failed, Cancelled"
+                ));
             }
             if completion.actor_user_id.trim().is_empty() {
                 return refuse("completion.actorUserId is empty: say who completes the step");

@@ -75,3 +75,14 @@ macro_rules! open_enum {
 }
 
 pub(crate) use open_enum;
+
+/// Reads a value, or the default when a newer version wrote one that this version does not know. Decisions never
+/// rest on such a default: a new value comes with a new decider version, and such a run is left alone.
+pub(crate) fn known_or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: serde::de::DeserializeOwned + Default,
+{
+    let value = <serde_json::Value as serde::Deserialize>::deserialize(deserializer)?;
+    Ok(serde_json::from_value(value).unwrap_or_default())
+}

@@ -43,12 +43,13 @@ impl Run {
         }
         let manual = Some(completion.clone());
         let subject = self.subject(step);
-        Ok(vec![match completion.outcome {
+        Ok(vec![match &completion.outcome {
             ManualOutcome::Succeeded => Draft::step(
                 subject,
                 StepCompleted { output: output.cloned().unwrap_or_default(), artifacts: Vec::new(), manual },
             ),
-            ManualOutcome::Failed => {
+            // An unknown outcome never gets here: the signal's check refuses it.
+            ManualOutcome::Failed | ManualOutcome::Other(_) => {
                 let notes = completion.notes.clone().unwrap_or_else(|| "failed by a person".to_owned());
                 let error = StepError::new(FailureClass::Permanent, "ManualFailure", notes);
                 Draft::step(subject, StepFailed { error, tries: cell.tries + 1, losses: cell.losses, manual })

@@ -120,12 +120,11 @@ impl Run {
                     });
                 }
             }
-            Body::StepWaiting(waiting) if moves(self, EventType::StepWaiting) => {
-                if self.cell(step).token.is_none() {
-                    self.change(step, now, |cell| {
-                        cell.token = Some(waiting.completion_token.as_str().into())
-                    });
-                }
+            Body::StepWaiting(waiting)
+                if moves(self, EventType::StepWaiting) && self.cell(step).token.is_none() =>
+            {
+                let token = waiting.completion_token.as_str().into();
+                self.change(step, now, |cell| cell.token = Some(token));
             }
             Body::StepCompleted(_) if moves(self, EventType::StepCompleted) => {
                 self.change(step, now, |cell| {
@@ -168,17 +167,17 @@ impl Run {
                     }
                 }
             }
-            Body::CompensationStarted(_) => {
-                if self.state.ending.is_some() && self.state.compensating.is_none() {
-                    self.state.compensating =
-                        Some(Compensating { step: number(step), attempt: subject.attempt, tries: 0 });
-                    self.state.compensation_begun = true;
-                }
+            Body::CompensationStarted(_)
+                if self.state.ending.is_some()
+                    && self.state.compensating.is_none()
+                    && self.cell(step).compensation == CompensationState::None =>
+            {
+                self.state.compensating =
+                    Some(Compensating { step: number(step), attempt: subject.attempt, tries: 0 });
+                self.state.compensation_begun = true;
             }
-            Body::CompensationCompleted(_) => {
-                if self.is_compensating(step) {
-                    self.compensated(step, CompensationState::Done, now);
-                }
+            Body::CompensationCompleted(_) if self.is_compensating(step) => {
+                self.compensated(step, CompensationState::Done, now);
             }
             Body::CompensationFailed(failed) => {
                 let tries = subject.engine_attempt.unwrap_or(1);

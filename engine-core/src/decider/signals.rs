@@ -76,7 +76,7 @@ impl Run {
         }
         // A completion is checked against the step first: an ending run has withdrawn its waits.
         if let Command::CompleteStep { step_id, completion, output } = &signal.command {
-            return self.complete_step(signal, step_id, completion, output.as_ref());
+            return self.complete_step(signal, step_id, completion, output.as_deref());
         }
         if self.state.ending.is_some() {
             return Err(Refusal::new(Code::RunEnding, "the run is ending; CANCEL is all it still takes"));

@@ -203,6 +203,11 @@ struct Envelope {
 impl Serialize for Event {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let subject = self.subject.as_ref();
+        let mut payload = self.body.to_payload();
+        // Readers without the machine's table still see where the run stands.
+        if let Some(status) = self.body.event_type().and_then(crate::machine::run::status_after) {
+            payload.insert("status".into(), status.as_str().into());
+        }
         Envelope {
             event_type: self.body.type_name().to_owned(),
             event_id: self.event_id,
@@ -218,7 +223,7 @@ impl Serialize for Event {
             step_id: subject.map(|subject| subject.step.clone()),
             logical_attempt_id: subject.map(|subject| subject.attempt),
             engine_attempt_id: subject.and_then(|subject| subject.engine_attempt),
-            payload: self.body.to_payload(),
+            payload,
         }
         .serialize(serializer)
     }

@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use super::step::{ArtifactRef, SkipReason, StepError, StepOutput};
 use crate::id::{PlanId, PlanVersion, RunId, SignalId, StepId, TenantId};
-use crate::machine::{RunStatus, StepStatus};
+use crate::machine::StepStatus;
 use crate::plan::{Approval, FailFast, OrphanPolicy};
 use crate::time::Timestamp;
-use crate::wire::open_enum;
+use crate::wire::{known_or_default, open_enum};
 
 /// The first event of every run: everything that decisions read besides later events, frozen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -149,18 +149,21 @@ impl From<crate::plan::Limits> for EffectiveLimits {
 #[serde(rename_all = "camelCase", default)]
 pub struct EffectivePolicies {
     /// Whether the run waits for APPROVE.
+    #[serde(deserialize_with = "known_or_default")]
     pub approval: Approval,
     /// Whoever triggered the run may not approve it.
     pub separation_of_duties: bool,
     /// Independent branches go on after a failure.
     pub continue_on_partial_failure: bool,
     /// Whether steps in flight finish or are cancelled once the run is failing.
+    #[serde(deserialize_with = "known_or_default")]
     pub fail_fast: FailFast,
     /// A cancelled run is compensated too.
     pub compensate_on_cancel: bool,
     /// The run pauses when a handler asks for human review.
     pub pause_on_human_review: bool,
     /// What happens to steps in flight when draining times out.
+    #[serde(deserialize_with = "known_or_default")]
     pub orphans: OrphanPolicy,
 }
 
@@ -254,9 +257,6 @@ pub struct RunApproved {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunStarted {
-    /// RUNNING.
-    #[serde(default = "running")]
-    pub status: RunStatus,
     /// The engine's own name for the run.
     pub engine_run_ref: String,
     /// Which engine: `temporal`, `conductor`, `mock`, or a third party's.
@@ -270,10 +270,6 @@ pub struct RunStarted {
     pub context: RunContext,
     /// When the engine began.
     pub started_at: Timestamp,
-}
-
-fn running() -> RunStatus {
-    RunStatus::Running
 }
 
 /// Nothing new is released any more.
@@ -489,7 +485,9 @@ pub struct TimerFired {
 pub struct CompensationStarted {
     /// The code that undoes it.
     pub handler: crate::id::HandlerName,
-    /// The key that stays the same over tries: `runId:stepId:compensate`.
+    /// The key that stays the same over tries: `runId:stepId:compensate`. Its written name is not
+    /// `idempotencyKey`, which is the event's own.
+    #[serde(rename = "compensationKey")]
     pub idempotency_key: String,
 }
 

@@ -238,11 +238,12 @@ fn envelope(event_type: Option<EventType>) -> Value {
         properties["eventType"] = json!({"description": "What happened.", "const": event_type.as_str()});
         // An optional addition keeps this schema; any other change of shape makes a v2.
         properties["schemaVersion"]["pattern"] = json!("^1\\.[0-9]+$");
-        if let Some(edge) = machine::run::EDGES.iter().find(|edge| edge.on == event_type) {
+        if let Some(status) = machine::run::status_after(event_type) {
             properties["status"] = json!({
                 "description": "The status of the run that the event leads to.",
-                "const": edge.to.as_str(),
+                "const": status.as_str(),
             });
+            required.push("status");
         }
     }
     json!({"type": "object", "properties": properties, "required": required})
@@ -319,6 +320,12 @@ impl Findings {
         self.not_empty("/error/class", error.class.as_str());
     }
 
+    fn manual(&mut self, manual: Option<&crate::signal::ManualCompletion>) {
+        if let Some(manual) = manual {
+            self.not_empty("/manual/outcome", manual.outcome.as_str());
+        }
+    }
+
     fn context(&mut self, context: &super::run::RunContext) {
         if let Some(source) = &context.trigger_source {
             self.not_empty("/context/triggerSource", source.as_str());
@@ -331,6 +338,10 @@ impl Findings {
                 self.context(&queued.context);
                 if let Some(origin) = &queued.origin {
                     self.not_empty("/origin/type", origin.origin_type.as_str());
+                    for (position, step) in origin.reused.iter().enumerate() {
+                        let reason = step.skip_reason.as_ref().map_or("none", |reason| reason.as_str());
+                        self.not_empty(&format!("/origin/reused/{position}/skipReason"), reason);
+                    }
                 }
             }
             Body::RunStarted(started) => self.context(&started.context),
@@ -341,12 +352,24 @@ impl Findings {
                 self.score("/output/qualityScore", score);
             }
             Body::StepRetried(retried) => self.error(&retried.error),
+            Body::StepWaiting(waiting) => {
+                self.not_empty("/completionToken", &waiting.completion_token);
+                let score = waiting.output.as_ref().and_then(|output| output.quality_score);
+                self.score("/output/qualityScore", score);
+            }
             Body::StepCompleted(completed) => {
                 self.score("/output/qualityScore", completed.output.quality_score);
+                self.manual(completed.manual.as_ref());
             }
-            Body::StepFailed(failed) => self.error(&failed.error),
+            Body::StepFailed(failed) => {
+                self.error(&failed.error);
+                self.manual(failed.manual.as_ref());
+            }
             Body::StepSkipped(skipped) => self.not_empty("/reason", skipped.reason.as_str()),
-            Body::StepCancelled(cancelled) => self.not_empty("/reason", cancelled.reason.as_str()),
+            Body::StepCancelled(cancelled) => {
+                self.not_empty("/reason", cancelled.reason.as_str());
+                self.manual(cancelled.manual.as_ref());
+            }
             Body::StepRetryRequested(requested) => self.not_empty("/reason", requested.reason.as_str()),
             Body::CompensationFailed(failed) => self.error(&failed.error),
             Body::SignalAccepted(accepted) => self.not_empty("/signalType", accepted.signal_type.as_str()),

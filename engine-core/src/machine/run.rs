@@ -87,6 +87,12 @@ pub fn next(from: Option<RunStatus>, event: EventType) -> Result<RunStatus> {
     })
 }
 
+/// The status that an event of this type leads to, wherever it is legal; `None` when it changes none.
+#[must_use]
+pub fn status_after(event: EventType) -> Option<RunStatus> {
+    EDGES.iter().find(|edge| edge.on == event).map(|edge| edge.to)
+}
+
 /// The machine as Markdown: a table and a drawing.
 #[must_use]
 pub fn markdown() -> String {

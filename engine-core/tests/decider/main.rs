@@ -1,6 +1,7 @@
 //! The decider's rules, one file a topic, over a driver without an engine.
 
 #![allow(unreachable_pub, reason = "a test crate has no users")]
+#![allow(clippy::unwrap_used, clippy::needless_pass_by_value, reason = "a panic is how a test fails")]
 
 mod cancel;
 mod compensation;

@@ -239,6 +239,21 @@ proptest! {
     }
 
     #[test]
+    fn duplicates_that_come_late_change_nothing(
+        scenario in scenarios(7, everything()), choices in choices(), cut in 0usize..400,
+    ) {
+        let mut world = World::started(scenario.plan.clone());
+        world.play(&scenario, chooser(&choices));
+        let length = cut % (world.log.len() + 1);
+        let once = prefix(&world, length);
+        let mut again = once.clone();
+        for event in &world.log[..length] {
+            again.evolve(event);
+        }
+        prop_assert_eq!(&again, &once, "{}", world.story());
+    }
+
+    #[test]
     fn unknown_events_change_nothing_but_the_watermark(
         scenario in scenarios(7, everything()), choices in choices(), place in 0usize..200,
     ) {

@@ -112,9 +112,7 @@ prop_compose! {
 prop_compose! {
     fn manual()(
         schema_version in any::<u32>(), completion_token in text(),
-        outcome in prop::sample::select(vec![
-            ManualOutcome::Succeeded, ManualOutcome::Failed, ManualOutcome::Cancelled,
-        ]),
+        outcome in open(ManualOutcome::KNOWN),
         actor_user_id in text(), completed_at_iso in time(), notes in maybe(text()),
         evidence_refs in vec(text(), 0..3),
     ) -> ManualCompletion {
@@ -173,13 +171,17 @@ prop_compose! {
         origin_type in open(engine_core::event::run::OriginType::KNOWN), source_run_id in id::<RunId>(),
         step in maybe(id::<StepId>()),
         reused in vec(
-            (id::<StepId>(), prop::sample::select(StepStatus::ALL), any::<u32>(), any::<u64>()), 0..3,
+            (
+                id::<StepId>(), prop::sample::select(StepStatus::ALL), any::<u32>(), any::<u64>(),
+                maybe(open(engine_core::event::step::SkipReason::KNOWN)),
+            ),
+            0..3,
         ),
     ) -> Origin {
         let reused = reused
             .into_iter()
-            .map(|(step_id, status, logical_attempt_id, run_seq)| {
-                ReusedStep { step_id, status, logical_attempt_id, run_seq }
+            .map(|(step_id, status, logical_attempt_id, run_seq, skip_reason)| {
+                ReusedStep { step_id, status, logical_attempt_id, run_seq, skip_reason }
             })
             .collect();
         Origin { origin_type, source_run_id, step, reused }
@@ -292,11 +294,9 @@ fn step_body() -> impl Strategy<Value = Body> {
                 StepRetried { error, started_at, ended_at, delay_ms, worker_lost }.into()
             }
         ),
-        (text(), maybe(text())).prop_map(|(completion_token, prompt)| StepWaiting {
-            completion_token,
-            prompt
-        }
-        .into()),
+        (text(), maybe(output().boxed()), maybe(text())).prop_map(|(completion_token, output, prompt)| {
+            StepWaiting { completion_token, output, prompt }.into()
+        }),
         (output().boxed(), vec(artifact().boxed(), 0..3), maybe(manual().boxed()))
             .prop_map(|(output, artifacts, manual)| StepCompleted { output, artifacts, manual }.into()),
         (error().boxed(), any::<u32>(), any::<u32>(), maybe(manual().boxed()))

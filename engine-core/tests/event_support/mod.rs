@@ -12,9 +12,6 @@ use engine_core::{PlanVersion, RunId, StepId};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-/// Types whose payload hides a field of the envelope: written, they cannot be read again.
-pub(crate) const HIDING: &[EventType] = &[EventType::CompensationStarted];
-
 /// A payload of this type in which no field is absent.
 pub(crate) fn payload(event_type: EventType) -> Map<String, Value> {
     let time = "2026-02-11T10:30:00.000Z";
@@ -64,7 +61,7 @@ pub(crate) fn payload(event_type: EventType) -> Map<String, Value> {
             "notBefore": time,
             "origin": {
                 "type": "rerun", "sourceRunId": "run-1", "step": "load",
-                "reused": [{"stepId": "extract", "status": "SUCCESS", "logicalAttemptId": 1, "runSeq": 5}],
+                "reused": [{"stepId": "extract", "status": "SUCCESS", "logicalAttemptId": 1, "runSeq": 5, "skipReason": "condition_false"}],
             },
         }),
         EventType::RunApproved => json!({"approvedBy": "ada", "signalId": "signal-7", "reason": "checked"}),
@@ -97,7 +94,9 @@ pub(crate) fn payload(event_type: EventType) -> Map<String, Value> {
         EventType::StepRetried => json!({
             "error": error, "startedAt": time, "endedAt": time, "delayMs": 1000, "workerLost": true,
         }),
-        EventType::StepWaiting => json!({"completionToken": "token", "prompt": "please look"}),
+        EventType::StepWaiting => {
+            json!({"completionToken": "token", "output": output, "prompt": "please look"})
+        }
         EventType::StepCompleted => json!({"output": output, "artifacts": [artifact], "manual": manual}),
         EventType::StepFailed => json!({"error": error, "tries": 3, "losses": 1, "manual": manual}),
         EventType::StepSkipped => json!({
@@ -109,7 +108,7 @@ pub(crate) fn payload(event_type: EventType) -> Map<String, Value> {
         EventType::StepRetryRequested => json!({
             "reason": "cascade", "agent": "a2", "signalId": "signal-7", "causedByStep": "extract",
         }),
-        EventType::CompensationStarted => json!({"handler": "http", "idempotencyKey": "r:load:compensate"}),
+        EventType::CompensationStarted => json!({"handler": "http", "compensationKey": "r:load:compensate"}),
         EventType::CompensationCompleted => json!({"notes": {"refund": "12 EUR"}}),
         EventType::CompensationFailed => json!({"error": error, "willRetry": true, "delayMs": 1000}),
         EventType::SignalAccepted => json!({
@@ -168,7 +167,7 @@ pub(crate) fn written(event_type: EventType) -> Value {
     serde_json::to_value(event(event_type)).unwrap()
 }
 
-/// Every type that can be read again.
-pub(crate) fn readable() -> impl Iterator<Item = EventType> {
-    EventType::ALL.iter().copied().filter(|event_type| !HIDING.contains(event_type))
+/// Every type.
+pub(crate) fn every_type() -> impl Iterator<Item = EventType> {
+    EventType::ALL.iter().copied()
 }

@@ -108,7 +108,6 @@ impl World {
     pub fn start(&mut self) {
         let request = queued(self.run.plan());
         let started = RunStarted {
-            status: RunStatus::Running,
             engine_run_ref: "mock://run".into(),
             engine_type: "mock".into(),
             interpreter_version: None,
@@ -348,7 +347,7 @@ pub fn name(event: &Event) -> String {
 pub fn completion(step: &str, token: &str, outcome: ManualOutcome, actor: &str) -> Command {
     Command::CompleteStep {
         step_id: id(step),
-        completion: ManualCompletion {
+        completion: Box::new(ManualCompletion {
             schema_version: 1,
             completion_token: token.into(),
             outcome,
@@ -356,7 +355,7 @@ pub fn completion(step: &str, token: &str, outcome: ManualOutcome, actor: &str) 
             completed_at_iso: Timestamp::from_millis(0),
             notes: Some("done by hand".into()),
             evidence_refs: vec!["doc-1".into()],
-        },
+        }),
         output: None,
     }
 }

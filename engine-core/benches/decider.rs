@@ -43,7 +43,8 @@ fn fan(size: usize) -> Arc<CompiledPlan> {
 
 fn compile(steps: &[Value]) -> Arc<CompiledPlan> {
     let plan: Plan =
-        serde_json::from_value(json!({"id": "bench", "version": "1.0.0", "mode": "graph", "steps": steps})).unwrap();
+        serde_json::from_value(json!({"id": "bench", "version": "1.0.0", "mode": "graph", "steps": steps}))
+            .unwrap();
     Arc::new(CompiledPlan::new(plan).unwrap())
 }
 

@@ -1,4 +1,14 @@
 //! The Drivetrain run contract in code: what a run is, what may happen to it, and who decides. No I/O.
+//!
+//! - [`plan`]: the document people write, its checks, and the compiled graph;
+//! - [`event`]: the only truth about a run, with keys, slots and schemas;
+//! - [`machine`]: the state machines as tables;
+//! - [`decider`]: `evolve`, `decide`, `settle`, `actions`: every decision about a run, pure;
+//! - [`failure`]: classes of errors and retries; [`signal`]: what people ask of a run;
+//! - [`projection`]: snapshots and progress, folded from the log;
+//! - [`port`]: what engines, stores, buses, handlers, secrets and authorisation look like from here.
+//!
+//! `docs/contract.md` says what must happen, each rule with an id.
 
 pub mod decider;
 pub mod error;
@@ -8,6 +18,8 @@ pub mod hash;
 pub mod id;
 pub mod machine;
 pub mod plan;
+pub mod port;
+pub mod projection;
 pub mod signal;
 pub mod time;
 mod wire;

@@ -7,6 +7,7 @@ use crate::id::{AgentName, StepId};
 use crate::machine::{RunStatus, RunSubstatus, StepStatus, StepSubstatus};
 use crate::plan::Approval;
 use crate::plan::compiled::StepIndex;
+use crate::time::Timestamp;
 
 /// Where a run stands, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +33,10 @@ pub struct AttemptView {
     pub substatus: Option<StepSubstatus>,
     /// The executor it goes to.
     pub agent: Option<AgentName>,
+    /// Tries that failed and were tried again.
+    pub retries: u32,
+    /// How often its worker was lost.
+    pub losses: u32,
     /// The place of its end in the log.
     pub end_seq: Option<u64>,
     /// Steps that must succeed first and have failed.
@@ -132,6 +137,13 @@ impl Run {
         text
     }
 
+    /// Milliseconds that the run was active until `now`: since its start, pauses not counted.
+    #[must_use]
+    pub fn active_ms(&self, now: Timestamp) -> u64 {
+        let clock = &self.state.clock;
+        clock.used_ms + clock.running_since.map_or(0, |since| now.millis_since(since))
+    }
+
     /// The latest attempt of a step; `None` when the plan has no such step.
     #[must_use]
     pub fn attempt(&self, step: &str) -> Option<AttemptView> {
@@ -157,6 +169,8 @@ impl Run {
             status: cell.status,
             substatus: self.attempt_substatus(step),
             agent: self.agent_of(step),
+            retries: cell.tries,
+            losses: cell.losses,
             end_seq: cell.status.is_terminal().then_some(cell.end_seq),
             blocked_by: self
                 .plan

@@ -1,4 +1,4 @@
-//! The decider's rules, one file a topic, over a driver without an engine.
+//! The contract's rules, one file a topic, over a driver without an engine.
 
 #![allow(unreachable_pub, reason = "a test crate has no users")]
 #![allow(clippy::unwrap_used, clippy::needless_pass_by_value, reason = "a panic is how a test fails")]
@@ -11,6 +11,7 @@ mod manual;
 mod order;
 mod origin;
 mod pause;
+mod projection;
 mod properties;
 mod retry_step;
 mod start;

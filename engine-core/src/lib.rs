@@ -1,5 +1,6 @@
 //! The Drivetrain run contract in code: what a run is, what may happen to it, and who decides. No I/O.
 
+pub mod data;
 pub mod error;
 pub mod event;
 pub mod failure;

@@ -1,8 +1,10 @@
 //! JMESPath in plans: conditions and transforms, and values with `${ }` in them.
 //!
 //! - [`Expression`]: one expression, read once and evaluated often;
-//! - [`Template`]: the values of `with`, in which `${ expression }` is replaced.
+//! - [`Template`]: the values of `with`, in which `${ expression }` is replaced;
+//! - [`Reads`]: which parts of a step's context an expression can see.
 
+mod reads;
 mod template;
 
 use std::fmt;
@@ -11,6 +13,7 @@ use jpx_core::ast::Ast;
 use jpx_core::{ErrorReason, JmespathError};
 use serde_json::Value;
 
+pub use reads::Reads;
 pub use template::Template;
 pub(crate) use template::{TemplateProblem, check_template};
 
@@ -64,6 +67,12 @@ impl Expression {
     /// As [`Self::evaluate`].
     pub fn is_true(&self, data: &Value) -> Result<bool> {
         self.evaluate(data).map(|value| is_truthy(&value))
+    }
+
+    /// Which parts of a step's context the expression looks at.
+    #[must_use]
+    pub fn reads(&self) -> Reads {
+        reads::of(self.0.as_ast())
     }
 
     /// The expression as it was written.
@@ -156,9 +165,9 @@ mod tests {
 
     #[test]
     fn a_syntax_error_names_its_character() {
-        let error = Expression::parse("input.ä..b").unwrap_err();
+        let error = Expression::parse("input.\"ä\"..b").unwrap_err();
         assert_eq!(error.code(), Code::ExpressionInvalid);
-        assert!(error.message().contains("at character 9"), "{}", error.message());
+        assert!(error.message().contains("at character 11"), "{}", error.message());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::Expression;
+use super::{Expression, Reads};
 use crate::error::{Code, Error, Result};
 use crate::plan::document::Path;
 
@@ -59,6 +59,19 @@ impl Template {
         matches!(self.0, Node::Fixed(_))
     }
 
+    /// Which parts of a step's context the expressions look at.
+    #[must_use]
+    pub fn reads(&self) -> Reads {
+        let mut reads = Reads::default();
+        self.each(&mut |_, expression| reads.add(&expression.reads()));
+        reads
+    }
+
+    /// Calls `visit` with every expression and where its text stands in the value.
+    pub(crate) fn each(&self, visit: &mut dyn FnMut(&Path, &Expression)) {
+        self.0.each(&Path::root(), visit);
+    }
+
     /// The value with every expression replaced by its value over `data`.
     ///
     /// # Errors
@@ -68,11 +81,11 @@ impl Template {
     }
 }
 
-/// Every text of `value` that cannot be read.
-pub(crate) fn check_template(value: &Value) -> Vec<TemplateProblem> {
+/// The template as far as it can be read, and every text of `value` that cannot.
+pub(crate) fn check_template(value: &Value) -> (Template, Vec<TemplateProblem>) {
     let mut problems = Vec::new();
-    build(value, &mut Vec::new(), &mut problems);
-    problems
+    let node = build(value, &mut Vec::new(), &mut problems);
+    (Template(node), problems)
 }
 
 impl Node {
@@ -104,6 +117,30 @@ impl Node {
                     .collect::<Result<Map<_, _>>>()?,
             ),
         })
+    }
+
+    fn each(&self, path: &Path, visit: &mut dyn FnMut(&Path, &Expression)) {
+        match self {
+            Self::Fixed(_) => {}
+            Self::Whole(expression) => visit(path, expression),
+            Self::Text(parts) => {
+                for part in parts {
+                    if let Part::Expression(expression) = part {
+                        visit(path, expression);
+                    }
+                }
+            }
+            Self::List(items) => {
+                for (position, item) in items.iter().enumerate().filter(|(_, item)| !item.is_fixed()) {
+                    item.each(&path.clone().index(position), visit);
+                }
+            }
+            Self::Object(fields) => {
+                for (name, field) in fields.iter().filter(|(_, field)| !field.is_fixed()) {
+                    field.each(&path.clone().key(name.as_str()), visit);
+                }
+            }
+        }
     }
 
     fn is_fixed(&self) -> bool {
@@ -270,7 +307,7 @@ mod tests {
 
     #[test]
     fn every_broken_text_is_found_with_its_way() {
-        let problems = check_template(&json!({"a": ["fine", "${ input."], "b": {"c": "${ }", "d": "${x}"}}));
+        let (_, problems) = check_template(&json!({"a": ["fine", "${ input."], "b": {"c": "${ }", "d": "${x}"}}));
         let ways: Vec<String> = problems.iter().map(|problem| problem.path.to_string()).collect();
         assert_eq!(ways, ["a[1]", "b.c"]);
         assert!(problems[0].error.message().contains("without its `}`"));

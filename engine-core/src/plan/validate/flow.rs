@@ -4,13 +4,14 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
+use super::references::References;
 use super::report::{Finding, Report};
 use super::{Subject, step_path};
 use crate::data::path::{LONGEST_PATH, parse_path};
 use crate::data::schema::DataSchema;
 use crate::error::Error;
 use crate::plan::document::Path;
-use crate::plan::expression::{Expression, check_template};
+use crate::plan::expression::{Expression, Template, check_template};
 use crate::plan::model::{InputMapping, InputSource, Merge, OutputMapping, Step};
 use crate::plan::problem::ProblemCode;
 
@@ -18,27 +19,34 @@ use crate::plan::problem::ProblemCode;
 /// stopping early loses nothing but the early warning.
 const MOST_VISITS: usize = 5_000_000;
 
-pub(super) fn check<'a>(subject: &Subject<'a>, report: &mut Report) {
+pub(super) fn check(subject: &Subject<'_>, report: &mut Report) {
     let mut schemas = Schemas::default();
-    let root = Path::root;
+    let mut references = References::new(subject);
     if let Some(schema) = &subject.plan.input_schema {
-        schemas.check(schema, || root().key("inputSchema"), report);
+        schemas.check(schema, || Path::root().key("inputSchema"), report);
     }
     if let Some(result) = &subject.plan.result {
-        expression(result, || root().key("result"), report);
+        let path = || Path::root().key("result");
+        if let Some(result) = expression(result, path, report) {
+            references.check(None, &result, path, report);
+        }
     }
     for (position, step) in subject.steps() {
         let path = || step_path(position);
         if let Some(when) = &step.when {
-            expression(when, || path().key("when"), report);
+            let path = || path().key("when");
+            if let Some(when) = expression(when, path, report) {
+                references.check(Some(position), &when, path, report);
+            }
         }
         if let Some(with) = &step.with {
-            template(with, || path().key("with"), report);
+            let path = || path().key("with");
+            references.check_template(position, &template(with, path, report), path, report);
             if step.input.is_some() {
                 report.add(
                     Finding::new(
                         ProblemCode::FieldConflict,
-                        path().key("with"),
+                        path(),
                         "`with` and `input` cannot stand together",
                     )
                     .at_key()
@@ -47,10 +55,11 @@ pub(super) fn check<'a>(subject: &Subject<'a>, report: &mut Report) {
             }
         }
         if let Some(with) = step.compensation.as_ref().and_then(|compensation| compensation.with.as_ref()) {
-            template(with, || path().key("compensation").key("with"), report);
+            let path = || path().key("compensation").key("with");
+            references.check_template(position, &template(with, path, report), path, report);
         }
         if let Some(mapping) = &step.input {
-            input(subject, position, mapping, &mut schemas, report);
+            input(subject, position, mapping, &mut schemas, &mut references, report);
         }
         if let Some(mapping) = &step.output {
             output(position, mapping, &mut schemas, report);
@@ -65,6 +74,7 @@ fn input<'a>(
     position: usize,
     mapping: &'a InputMapping,
     schemas: &mut Schemas<'a>,
+    references: &mut References<'_, 'a>,
     report: &mut Report,
 ) {
     let path = || step_path(position).key("input");
@@ -100,7 +110,11 @@ fn input<'a>(
         }
     }
     if let Some(transform) = &mapping.transform {
-        expression(transform, || path().key("transform"), report);
+        let path = || path().key("transform");
+        let transform = expression(transform, path, report);
+        if let (InputSource::Context, Some(transform)) = (mapping.from, transform) {
+            references.check(Some(position), &transform, path, report);
+        }
     }
     if let Some(schema) = &mapping.schema {
         schemas.check(schema, || path().key("schema"), report);
@@ -157,16 +171,16 @@ fn vars_path(text: &str, path: impl Fn() -> Path, report: &mut Report) {
     }
 }
 
-fn expression(text: &str, path: impl Fn() -> Path, report: &mut Report) {
-    if let Err(error) = Expression::parse(text) {
-        report.add(of_error(&error, path()));
-    }
+fn expression(text: &str, path: impl Fn() -> Path, report: &mut Report) -> Option<Expression> {
+    Expression::parse(text).map_err(|error| report.add(of_error(&error, path()))).ok()
 }
 
-fn template(value: &Value, path: impl Fn() -> Path, report: &mut Report) {
-    for problem in check_template(value) {
+fn template(value: &Value, path: impl Fn() -> Path, report: &mut Report) -> Template {
+    let (template, problems) = check_template(value);
+    for problem in problems {
         report.add(of_error(&problem.error, path().join(&problem.path)));
     }
+    template
 }
 
 fn of_error(error: &Error, path: Path) -> Finding {
@@ -237,10 +251,8 @@ fn forbidden_writes(subject: &Subject<'_>, report: &mut Report) {
             continue;
         }
         let Some(reached) = reached_from(subject, &owners[read_only], &mut visits) else { return };
-        let mut found: Vec<(usize, usize)> = writers
-            .into_iter()
-            .filter_map(|writer| reached.get(&writer).map(|owner| (writer, *owner)))
-            .collect();
+        let mut found: Vec<(usize, usize)> =
+            writers.into_iter().filter_map(|writer| reached[writer].map(|owner| (writer, owner))).collect();
         found.sort_unstable();
         for (writer, owner) in found {
             let owner = &subject.plan.steps[owner].id;
@@ -253,16 +265,15 @@ fn forbidden_writes(subject: &Subject<'_>, report: &mut Report) {
     }
 }
 
-/// Every step that is one of `owners` or comes after one, with that owner; `None` when it takes too long.
-fn reached_from(
-    subject: &Subject<'_>,
-    owners: &[usize],
-    visits: &mut usize,
-) -> Option<HashMap<usize, usize>> {
-    let mut reached: HashMap<usize, usize> = owners.iter().map(|owner| (*owner, *owner)).collect();
+/// For every step the owner that it is or comes after; `None` when finding out takes too long.
+fn reached_from(subject: &Subject<'_>, owners: &[usize], visits: &mut usize) -> Option<Vec<Option<usize>>> {
+    let mut reached: Vec<Option<usize>> = vec![None; subject.plan.steps.len()];
+    for owner in owners {
+        reached[*owner] = Some(*owner);
+    }
+    *visits = visits.checked_sub(reached.len())?;
     let mut open: Vec<usize> = owners.to_vec();
     while let Some(position) = open.pop() {
-        let owner = reached[&position];
         for successor in subject.graph.successors(position) {
             let fallback = subject.plan.steps[*successor]
                 .fallback
@@ -270,8 +281,8 @@ fn reached_from(
                 .and_then(|fallback| subject.graph.find(fallback.as_str()));
             for next in [Some(*successor), fallback].into_iter().flatten() {
                 *visits = visits.checked_sub(1)?;
-                if let std::collections::hash_map::Entry::Vacant(entry) = reached.entry(next) {
-                    entry.insert(owner);
+                if reached[next].is_none() {
+                    reached[next] = reached[position];
                     open.push(next);
                 }
             }

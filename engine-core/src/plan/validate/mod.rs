@@ -1,15 +1,16 @@
 //! Checks of a plan: every problem at once, each with its place.
 //!
-//! - [`read`] goes from text to a plan that holds together: the [`shape`] against the published schema, then
-//!   what the fields mean, as far as they can be read ([`repair`]);
+//! - [`read`] goes from text to a plan that holds together: the `shape` against the published schema, then
+//!   what the fields mean, as far as they can be read (`repair`);
 //! - [`validate`] checks a plan that was made in code: the same, without places;
-//! - meaning: [`graph`] (steps and edges), [`flow`] (data between steps), [`policy`] (failure, dispatch,
-//!   secrets, …), [`schedule`] and [`cron`].
+//! - meaning: `graph` (steps and edges), `flow` and `references` (data between steps), `policy` (failure,
+//!   dispatch, secrets, …), `schedule` and `cron`.
 
 mod cron;
 mod flow;
 mod graph;
 mod policy;
+mod references;
 mod repair;
 mod report;
 mod schedule;

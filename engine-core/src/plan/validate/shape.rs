@@ -109,8 +109,12 @@ fn explain(error: &ValidationError<'_>, document: &Value, broken: &mut Vec<Path>
     let finding = match error.kind() {
         ValidationErrorKind::AdditionalProperties { unexpected } => {
             let allowed = fields_beside(error);
+            let rule = key_rule_beside(error);
             for name in unexpected {
-                unknown_field(name, &path, &allowed, broken, report);
+                match &rule {
+                    Some(rule) => refused_key(name, &path, rule, broken, report),
+                    None => unknown_field(name, &path, &allowed, broken, report),
+                }
             }
             return;
         }
@@ -164,6 +168,14 @@ fn unknown_field(name: &str, path: &Path, allowed: &[&str], broken: &mut Vec<Pat
         None if (1..=10).contains(&allowed.len()) => finding.hint(format!("it has {}", allowed.join(", "))),
         None => finding,
     });
+}
+
+fn refused_key(name: &str, path: &Path, rule: &str, broken: &mut Vec<Path>, report: &mut Report) {
+    let here = path.clone().key(name);
+    broken.push(here.clone());
+    report.add(
+        Finding::new(ProblemCode::InvalidText, here, format!("{name:?} cannot be a key here")).at_key().hint(rule),
+    );
 }
 
 fn unknown_word(value: &Value, path: Path, words: &[&str], report: &Report) -> Finding {
@@ -346,6 +358,12 @@ fn words_of(error: &ValidationError<'_>) -> Vec<&'static str> {
         }
     }
     words
+}
+
+/// The rule that the keys of the object follow, when any name will do that follows it.
+fn key_rule_beside(error: &ValidationError<'_>) -> Option<String> {
+    let object = DOCUMENT.pointer(error.schema_path().as_str().rsplit_once('/')?.0)?;
+    object.get("patternProperties")?.as_object()?.keys().next().map(|pattern| rule_of(pattern))
 }
 
 /// The fields that the object could have.

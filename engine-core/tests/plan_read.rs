@@ -66,7 +66,7 @@ fn a_terrible_plan_gets_all_of_its_problems_in_one_report() {
 
 #[test]
 fn a_syntax_error_is_one_problem_with_its_place() {
-    assert_eq!(only("id: p\nsteps: [\n  {id: a\n"), "SYNTAX  4:1");
+    assert_eq!(only("id: p\nsteps: [\n  {id: a\n"), "SYNTAX  3:3");
     assert_eq!(only("id: p\nid: q\nversion: \"1\"\nsteps: [{id: a, handler: h}]"), "DUPLICATE_KEY  2:1");
     assert_eq!(only("id: p\n---\nid: q\n").split(' ').next(), Some("SYNTAX"));
     assert_eq!(only("").split(' ').next(), Some("WRONG_TYPE"));
@@ -91,21 +91,32 @@ fn json_with_tabs_and_rare_characters_is_placed_like_yaml() {
 #[test]
 fn a_repeated_key_in_json_is_refused() {
     assert_eq!(
-        only("{\"id\": \"p\", \"version\": \"1\",\n \"version\": \"2\", \"steps\": [{\"id\": \"a\", \"handler\": \"h\"}]}"),
+        only(
+            "{\"id\": \"p\", \"version\": \"1\",\n \"version\": \"2\", \"steps\": [{\"id\": \"a\", \"handler\": \"h\"}]}"
+        ),
         "DUPLICATE_KEY  2:2"
     );
 }
 
 #[test]
 fn places_are_exact_for_keys_values_list_entries_and_aliases() {
-    assert_eq!(only(&with_steps("  - id: a\n    handler: h\n    wehn: x\n")), "UNKNOWN_FIELD steps[0].wehn 6:5");
-    assert_eq!(only(&with_steps("  - id: a\n    handler: h\n    priority:   9\n")), "OUT_OF_RANGE steps[0].priority 6:17");
+    assert_eq!(
+        only(&with_steps("  - id: a\n    handler: h\n    wehn: x\n")),
+        "UNKNOWN_FIELD steps[0].wehn 6:5"
+    );
+    assert_eq!(
+        only(&with_steps("  - id: a\n    handler: h\n    priority:   9\n")),
+        "OUT_OF_RANGE steps[0].priority 6:17"
+    );
     assert_eq!(only(&with_steps("  - id: a\n")), "MISSING_FIELD steps[0].handler 4:5");
     assert_eq!(
-        only(&with_steps("  - {id: a, handler: h, with: &w {x: \"${ a. }\"}}\n  - {id: b, handler: h, readOnly: [x, 'ä b']}\n")
-            .replace("ä b", "é.")),
-        "x"
+        only(&with_steps("  - {id: a, handler: h, name: é, readOnly: [x, 'ä.']}\n")),
+        "PATH_INVALID steps[0].readOnly[1] 4:48"
     );
+    let shared = "  - {id: a, handler: h, with: &w {x: \"${ a. }\"}}\n  - {id: b, handler: h, with: *w}\n";
+    let places: Vec<_> =
+        problems(&with_steps(shared)).iter().map(|problem| (problem.path.clone(), problem.line)).collect();
+    assert_eq!(places, [("steps[0].with.x".to_owned(), Some(4)), ("steps[1].with.x".to_owned(), Some(5))]);
 }
 
 #[test]
@@ -190,7 +201,8 @@ fn problems_of_a_plan_made_in_code_have_paths_and_no_lines() {
     plan.steps[0].priority = 9;
     plan.steps[1].fallback = Some(engine_core::StepId::new("nowhere").unwrap());
     let found = plan::validate(&plan).unwrap_err().0;
-    let places: Vec<(&str, Option<u32>)> = found.iter().map(|problem| (problem.path.as_str(), problem.line)).collect();
+    let places: Vec<(&str, Option<u32>)> =
+        found.iter().map(|problem| (problem.path.as_str(), problem.line)).collect();
     assert!(places.contains(&("steps[0].priority", None)), "{places:?}");
     assert!(places.contains(&("steps[1].fallback", None)), "{places:?}");
 }

@@ -82,7 +82,9 @@ impl StepMapping {
         let mut reads = match &self.source {
             Source::Empty | Source::Literal(_) => Reads::default(),
             Source::Template(template) => template.reads(),
-            Source::Context => self.input_transform.as_ref().map_or_else(Reads::everything, Expression::reads),
+            Source::Context => {
+                self.input_transform.as_ref().map_or_else(Reads::everything, Expression::reads)
+            }
             Source::Previous(step) => {
                 Reads { steps: std::iter::once(step.as_str().to_owned()).collect(), ..Reads::default() }
             }
@@ -209,7 +211,7 @@ fn refused_write(plan: &CompiledPlan, index: StepIndex) -> Option<String> {
         let owner = plan.step(owner);
         owner.read_only.iter().any(|path| overlap(path, to)).then_some(&owner.id)
     };
-    let owner = refused_by(index)
-        .or_else(|| plan.transitive_dependencies(index).into_iter().find_map(refused_by))?;
+    let owner =
+        refused_by(index).or_else(|| plan.transitive_dependencies(index).into_iter().find_map(refused_by))?;
     Some(format!("`{to}` is read-only since step {owner}"))
 }

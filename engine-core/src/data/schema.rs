@@ -118,7 +118,8 @@ mod tests {
     #[test]
     fn a_value_that_does_not_match_is_explained_without_repeating_it() {
         let schema =
-            DataSchema::compile(&json!({"type": "object", "properties": {"key": {"type": "integer"}}})).unwrap();
+            DataSchema::compile(&json!({"type": "object", "properties": {"key": {"type": "integer"}}}))
+                .unwrap();
         assert!(schema.reasons(&json!({"key": 1})).is_empty());
         let reasons = schema.reasons(&json!({"key": "hunter2"}));
         assert_eq!(reasons.len(), 1);

@@ -39,7 +39,10 @@ mod tests {
 
     #[test]
     fn replace_lets_the_later_value_stand() {
-        assert_eq!(written(json!({"a": {"b": 1}}), "a", Merge::Replace, json!({"c": 2})), json!({"a": {"c": 2}}));
+        assert_eq!(
+            written(json!({"a": {"b": 1}}), "a", Merge::Replace, json!({"c": 2})),
+            json!({"a": {"c": 2}})
+        );
         assert_eq!(written(json!({}), "a.b.c", Merge::Replace, json!(1)), json!({"a": {"b": {"c": 1}}}));
         assert_eq!(written(json!({"a": 5}), "a.b", Merge::Replace, json!(1)), json!({"a": {"b": 1}}));
     }

@@ -239,7 +239,8 @@ mod tests {
 
     #[test]
     fn codes_have_distinct_texts() {
-        let texts: std::collections::BTreeSet<_> = ProblemCode::ALL.iter().map(|code| code.as_str()).collect();
+        let texts: std::collections::BTreeSet<_> =
+            ProblemCode::ALL.iter().map(|code| code.as_str()).collect();
         assert_eq!(texts.len(), ProblemCode::ALL.len());
     }
 

@@ -10,8 +10,7 @@ mod plain;
 
 use serde::de::DeserializeSeed;
 use serde_json::Value;
-use serde_saphyr::options::{AliasLimits, DuplicateKeyPolicy};
-use serde_saphyr::{MessageFormatter, Options, UserMessageFormatter};
+use serde_saphyr::{DuplicateKeyPolicy, MessageFormatter, Options, UserMessageFormatter};
 
 pub use located::LocatedDocument;
 pub use path::{Path, Segment};
@@ -103,16 +102,18 @@ impl<'text> PlanSource<'text> {
         let allowance = Allowance::default();
         let text = self.text.trim_start_matches('\u{feff}');
         let mut deserializer = serde_json::Deserializer::from_str(text);
-        let value = PlainValue::root(&allowance).deserialize(&mut deserializer)?;
+        let value = PlainValue::root(&allowance).refusing_repeated_keys().deserialize(&mut deserializer)?;
         deserializer.end()?;
         Ok(value)
     }
 
     fn read_yaml(&self, duplicates: DuplicateKeyPolicy) -> Result<Value, serde_saphyr::Error> {
         let allowance = Allowance::default();
-        serde_saphyr::with_deserializer_from_str_with_options(self.text, options(duplicates), |deserializer| {
-            PlainValue::root(&allowance).deserialize(deserializer)
-        })
+        serde_saphyr::with_deserializer_from_str_with_options(
+            self.text,
+            options(duplicates),
+            |deserializer| PlainValue::root(&allowance).deserialize(deserializer),
+        )
     }
 }
 

@@ -40,11 +40,17 @@ impl Allowance {
 pub(super) struct PlainValue<'a> {
     allowance: &'a Allowance,
     depth: usize,
+    refuse_repeated_keys: bool,
 }
 
 impl<'a> PlainValue<'a> {
     pub(super) fn root(allowance: &'a Allowance) -> Self {
-        Self { allowance, depth: 0 }
+        Self { allowance, depth: 0, refuse_repeated_keys: false }
+    }
+
+    /// Refuses repeated keys, for a reader that does not do so itself.
+    pub(super) fn refusing_repeated_keys(self) -> Self {
+        Self { refuse_repeated_keys: true, ..self }
     }
 
     fn below<E: Error>(self) -> Result<Self, E> {
@@ -133,8 +139,7 @@ impl<'de> Visitor<'de> for PlainValue<'_> {
         while let Some(name) = fields.next_key::<String>()? {
             self.allowance.take(name.len())?;
             let value = fields.next_value_seed(below)?;
-            // YAML's own check comes first; this one is for JSON, whose reader has none.
-            if object.insert(name, value).is_some() {
+            if object.insert(name, value).is_some() && self.refuse_repeated_keys {
                 return Err(A::Error::custom("a key stands twice in one object"));
             }
         }

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 pub use reads::Reads;
 pub use template::Template;
-pub(crate) use template::{TemplateProblem, check_template};
+pub(crate) use template::check_template;
 
 use crate::error::{Code, Error, Result};
 
@@ -35,15 +35,22 @@ impl Expression {
         if text.len() > LONGEST_EXPRESSION_BYTES {
             return Err(Error::new(
                 Code::ExpressionInvalid,
-                format!("an expression of {} bytes is over the limit of {LONGEST_EXPRESSION_BYTES}", text.len()),
+                format!(
+                    "an expression of {} bytes is over the limit of {LONGEST_EXPRESSION_BYTES}",
+                    text.len()
+                ),
             ));
         }
         let expression = jpx_core::compile(text).map_err(|cause| unreadable(text, &cause))?;
         match unknown_function(expression.as_ast()) {
             None => Ok(Self(expression)),
+            // The parser places a call at its parenthesis.
             Some((offset, name)) => Err(Error::new(
                 Code::ExpressionInvalid,
-                format!("{text:?} calls {name}() at character {}, which JMESPath does not have", character(text, offset)),
+                format!(
+                    "{text:?} calls {name}() at character {}, which JMESPath does not have",
+                    character(text, offset.saturating_sub(name.len()))
+                ),
             )),
         }
     }
@@ -173,7 +180,7 @@ mod tests {
     #[test]
     fn an_unknown_function_is_found_before_any_evaluation() {
         let error = Expression::parse("length(sume(items))").unwrap_err();
-        assert!(error.message().contains("sume() at character 12"), "{}", error.message());
+        assert!(error.message().contains("sume() at character 8"), "{}", error.message());
     }
 
     #[test]

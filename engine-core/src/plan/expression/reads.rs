@@ -65,7 +65,9 @@ pub(super) fn of(root: &Ast) -> Reads {
                 open.extend([&**lhs, &**rhs]);
             }
             Ast::Condition { predicate, then, .. } => open.extend([&**predicate, &**then]),
-            Ast::Flatten { node, .. } | Ast::Not { node, .. } | Ast::ObjectValues { node, .. } => open.push(node),
+            Ast::Flatten { node, .. } | Ast::Not { node, .. } | Ast::ObjectValues { node, .. } => {
+                open.push(node)
+            }
             Ast::Function { args, .. } => open.extend(args),
             Ast::MultiList { elements, .. } => open.extend(elements),
             Ast::MultiHash { elements, .. } => open.extend(elements.iter().map(|pair| &pair.value)),
@@ -101,7 +103,7 @@ mod tests {
     fn named_steps_are_told_from_all_steps() {
         assert_eq!(reads("steps.load.output.rows[0]"), steps(&["load"]));
         assert_eq!(
-            reads("steps.a.output > `3` && length(steps.\"b.c\".output) == input.n || !steps.d"),
+            reads("steps.a.output > `3` && length(steps.\"b.c\".output) == input.n || !(steps.d)"),
             steps(&["a", "b.c", "d"])
         );
         assert_eq!(reads("steps.a.output[?x == 'y'].steps | [0]"), steps(&["a"]));

@@ -155,7 +155,8 @@ enum Down<'a> {
 
 fn build<'a>(value: &'a Value, way: &mut Vec<Down<'a>>, problems: &mut Vec<TemplateProblem>) -> Node {
     if way.len() > DEEPEST {
-        let error = Error::new(Code::ExpressionInvalid, format!("values are nested more than {DEEPEST} deep"));
+        let error =
+            Error::new(Code::ExpressionInvalid, format!("values are nested more than {DEEPEST} deep"));
         problems.push(TemplateProblem { path: path_of(way), error });
         return Node::Fixed(Value::Null);
     }
@@ -180,7 +181,11 @@ fn build<'a>(value: &'a Value, way: &mut Vec<Down<'a>>, problems: &mut Vec<Templ
                 nodes.push((name.clone(), build(field, way, problems)));
                 way.pop();
             }
-            if nodes.iter().all(|(_, node)| node.is_fixed()) { fixed_object(nodes) } else { Node::Object(nodes) }
+            if nodes.iter().all(|(_, node)| node.is_fixed()) {
+                fixed_object(nodes)
+            } else {
+                Node::Object(nodes)
+            }
         }
         scalar => Node::Fixed(scalar.clone()),
     }
@@ -223,8 +228,11 @@ fn scan(text: &str) -> Result<Node> {
         plain.push_str(&rest[..found]);
         let inside = &rest[found + 2..];
         let Some(length) = expression_length(inside) else {
-            return Err(Error::new(Code::ExpressionInvalid, format!("{text:?} has a `${{` without its `}}`"))
-                .with_hint("write `$${` for a literal `${`"));
+            return Err(Error::new(
+                Code::ExpressionInvalid,
+                format!("{text:?} has a `${{` without its `}}`"),
+            )
+            .with_hint("write `$${` for a literal `${`"));
         };
         let expression = Expression::parse(inside[..length].trim())?;
         rest = &inside[length + 1..];
@@ -307,7 +315,8 @@ mod tests {
 
     #[test]
     fn every_broken_text_is_found_with_its_way() {
-        let (_, problems) = check_template(&json!({"a": ["fine", "${ input."], "b": {"c": "${ }", "d": "${x}"}}));
+        let (_, problems) =
+            check_template(&json!({"a": ["fine", "${ input."], "b": {"c": "${ }", "d": "${x}"}}));
         let ways: Vec<String> = problems.iter().map(|problem| problem.path.to_string()).collect();
         assert_eq!(ways, ["a[1]", "b.c"]);
         assert!(problems[0].error.message().contains("without its `}`"));

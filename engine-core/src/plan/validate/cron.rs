@@ -1,7 +1,6 @@
 //! Cron expressions of five fields.
 
-const MONTHS: &[&str] =
-    &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+const MONTHS: &[&str] = &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const DAYS: &[&str] = &["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
 struct Field {
@@ -48,7 +47,9 @@ fn check_date(days: Option<&str>, months: Option<&str>) -> Result<(), String> {
     let number = |text: Option<&str>| text.and_then(|text| text.parse::<u32>().ok());
     match (number(days), number(months)) {
         (Some(day @ 30..), Some(2)) => Err(format!("day of month: February has no day {day}")),
-        (Some(31), Some(month @ (4 | 6 | 9 | 11))) => Err(format!("day of month: month {month} has no day 31")),
+        (Some(31), Some(month @ (4 | 6 | 9 | 11))) => {
+            Err(format!("day of month: month {month} has no day 31"))
+        }
         _ => Ok(()),
     }
 }
@@ -95,8 +96,13 @@ mod tests {
     #[test]
     fn usual_expressions_are_accepted() {
         for good in [
-            "* * * * *", "*/5 0-23 1,15 jan-mar Mon-FRI", "0 0 29 2 *", "59 23 31 12 7", "0 9-17/2 * * 1-5",
-            "5/15 * * * *", "0 0 31 2 1",
+            "* * * * *",
+            "*/5 0-23 1,15 jan-mar Mon-FRI",
+            "0 0 29 2 *",
+            "59 23 31 12 7",
+            "0 9-17/2 * * 1-5",
+            "5/15 * * * *",
+            "0 0 31 2 1",
         ] {
             assert_eq!(check(good), Ok(()), "{good}");
         }

@@ -84,8 +84,12 @@ fn input<'a>(
                 .hint("write the value, or take another `from`"),
         ),
         (InputSource::Context | InputSource::PreviousStep, Some(_)) => report.add(
-            Finding::new(ProblemCode::FieldConflict, path().key("value"), "`value` is for `from: literal` only")
-                .at_key(),
+            Finding::new(
+                ProblemCode::FieldConflict,
+                path().key("value"),
+                "`value` is for `from: literal` only",
+            )
+            .at_key(),
         ),
         _ => {}
     }

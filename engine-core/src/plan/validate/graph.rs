@@ -144,8 +144,9 @@ impl<'a> Graph<'a> {
         }
         let candidates = self.by_id.keys().copied().filter(|known| !is_placeholder(known));
         let meant = report.closest(id, candidates);
-        report
-            .add(Finding::new(ProblemCode::UnknownStep, path, format!("there is no step {id:?}")).meant(meant));
+        report.add(
+            Finding::new(ProblemCode::UnknownStep, path, format!("there is no step {id:?}")).meant(meant),
+        );
     }
 
     /// What a step depends on directly; for a fallback, what the step it serves depends on.

@@ -171,7 +171,8 @@ fn dispatch(subject: &Subject<'_>, position: usize, step: &Step, report: &mut Re
     };
     let mut refuse = |field: &str, reason: String| {
         report.add(
-            Finding::new(ProblemCode::LocalDispatchRefused, step_path(position).key(field), reason).hint(hint),
+            Finding::new(ProblemCode::LocalDispatchRefused, step_path(position).key(field), reason)
+                .hint(hint),
         );
     };
     if step.agent.is_some() || !step.agents.is_empty() {
@@ -179,7 +180,10 @@ fn dispatch(subject: &Subject<'_>, position: usize, step: &Step, report: &mut Re
         refuse(field, format!("a step for an agent cannot be run locally, as {by} asks for"));
     }
     if let Some(engine) = step.handler.native_engine() {
-        refuse("handler", format!("{engine} hosts this handler itself; it cannot be run locally, as {by} asks for"));
+        refuse(
+            "handler",
+            format!("{engine} hosts this handler itself; it cannot be run locally, as {by} asks for"),
+        );
     }
     if let Some(timeout) = step.timeout_ms
         && timeout > LOCAL_TIMEOUT_MS
@@ -213,11 +217,16 @@ fn secrets(position: usize, step: &Step, report: &mut Report) {
                     .hint("use letters, digits and _, not a digit first"),
             );
         }
-        let good = reference.parts().is_some_and(|parts| is_provider(&parts.provider) && is_secret_key(&parts.key));
+        let good =
+            reference.parts().is_some_and(|parts| is_provider(&parts.provider) && is_secret_key(&parts.key));
         if !good {
             let expected = match reference {
-                SecretRef::Short(_) => "this is no reference `provider:key`; if it is the secret itself, take it out of the plan",
-                SecretRef::Full(_) => "`provider` or `key` is no plain name; if it is the secret itself, take it out of the plan",
+                SecretRef::Short(_) => {
+                    "this is no reference `provider:key`; if it is the secret itself, take it out of the plan"
+                }
+                SecretRef::Full(_) => {
+                    "`provider` or `key` is no plain name; if it is the secret itself, take it out of the plan"
+                }
             };
             report.add(
                 Finding::new(ProblemCode::SecretInvalid, path(), expected)
@@ -241,7 +250,8 @@ fn is_provider(name: &str) -> bool {
 /// A name in a provider's terms: `STRIPE_KEY`, `stripe/key`, `projects/1/secrets/x`, `kv/data/app#token`. No
 /// spaces, no address with a password in it, and nothing with the mark of a well-known token.
 fn is_secret_key(key: &str) -> bool {
-    const MARKS: &[&str] = &["sk_live_", "sk_test_", "sk-", "ghp_", "github_pat_", "xoxb-", "xoxp-", "AKIA", "eyJ", "AIza"];
+    const MARKS: &[&str] =
+        &["sk_live_", "sk_test_", "sk-", "ghp_", "github_pat_", "xoxb-", "xoxp-", "AKIA", "eyJ", "AIza"];
     (1..=512).contains(&key.len())
         && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_./#@:+-".contains(&byte))
         && !key.starts_with("//")
@@ -282,7 +292,8 @@ fn handlers(subject: &Subject<'_>, position: usize, step: &Step, report: &mut Re
         }
         let meant = report.closest(handler, known.iter().map(String::as_str));
         report.add(
-            Finding::new(ProblemCode::UnknownHandler, path, format!("there is no handler {handler:?}")).meant(meant),
+            Finding::new(ProblemCode::UnknownHandler, path, format!("there is no handler {handler:?}"))
+                .meant(meant),
         );
     }
 }

@@ -66,8 +66,7 @@ fn time_zone(zone: &str, path: Path, report: &mut Report) {
     }
     let names: Vec<String> = zones.available().map(|name| name.to_string()).collect();
     let meant = report.closest(zone, names.iter().map(String::as_str));
-    let finding =
-        Finding::new(ProblemCode::UnknownTimeZone, path, format!("there is no time zone {zone:?}"));
+    let finding = Finding::new(ProblemCode::UnknownTimeZone, path, format!("there is no time zone {zone:?}"));
     report.add(match meant {
         Some(_) => finding.meant(meant),
         None => finding.hint("write its name as in the IANA database, as Europe/Berlin"),

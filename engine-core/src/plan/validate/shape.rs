@@ -141,7 +141,8 @@ fn explain(error: &ValidationError<'_>, document: &Value, broken: &mut Vec<Path>
         }
         ValidationErrorKind::Enum { options } => {
             broken.push(path.clone());
-            let words: Vec<&str> = options.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+            let words: Vec<&str> =
+                options.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
             unknown_word(value, path, &words, report)
         }
         ValidationErrorKind::Type { kind } => {
@@ -159,9 +160,12 @@ fn explain(error: &ValidationError<'_>, document: &Value, broken: &mut Vec<Path>
 fn unknown_field(name: &str, path: &Path, allowed: &[&str], broken: &mut Vec<Path>, report: &mut Report) {
     let here = path.clone().key(name);
     let meant = report.closest(name, allowed.iter().copied());
-    let finding =
-        Finding::new(ProblemCode::UnknownField, here.clone(), format!("{} has no field {name:?}", owner(&here)))
-            .at_key();
+    let finding = Finding::new(
+        ProblemCode::UnknownField,
+        here.clone(),
+        format!("{} has no field {name:?}", owner(&here)),
+    )
+    .at_key();
     broken.push(here);
     report.add(match meant {
         Some(_) => finding.meant(meant),
@@ -174,7 +178,9 @@ fn refused_key(name: &str, path: &Path, rule: &str, broken: &mut Vec<Path>, repo
     let here = path.clone().key(name);
     broken.push(here.clone());
     report.add(
-        Finding::new(ProblemCode::InvalidText, here, format!("{name:?} cannot be a key here")).at_key().hint(rule),
+        Finding::new(ProblemCode::InvalidText, here, format!("{name:?} cannot be a key here"))
+            .at_key()
+            .hint(rule),
     );
 }
 
@@ -209,9 +215,13 @@ fn wrong_type(value: &Value, path: &Path, expected: &[&'static str]) -> Finding 
         format!("expected {}, found {}", expected_words.join(" or "), kind_of(value)),
     );
     match value {
-        Value::Number(_) | Value::Bool(_) if expected.contains(&TEXT) => finding.hint(format!("quote it: \"{value}\"")),
+        Value::Number(_) | Value::Bool(_) if expected.contains(&TEXT) => {
+            finding.hint(format!("quote it: \"{value}\""))
+        }
         Value::String(_) if expected.contains(&LIST) => finding.hint("write it as a list: [ … ]"),
-        Value::String(text) if expected.contains(&TRUTH) && ["yes", "no", "on", "off"].contains(&text.as_str()) => {
+        Value::String(text)
+            if expected.contains(&TRUTH) && ["yes", "no", "on", "off"].contains(&text.as_str()) =>
+        {
             finding.hint("write true or false")
         }
         _ => finding,
@@ -223,11 +233,13 @@ fn limit(kind: &ValidationErrorKind, value: &Value, path: &Path) -> Finding {
     use ValidationErrorKind as Kind;
     let out_of_range = |bound: String| Finding::new(ProblemCode::OutOfRange, path.clone(), bound);
     match kind {
-        Kind::Minimum { limit } => out_of_range(format!("{value} is less than {limit}, the least")),
-        Kind::Maximum { limit } => out_of_range(format!("{value} is more than {limit}, the most")),
-        Kind::MinItems { limit: 1 } => {
-            Finding::new(ProblemCode::MissingField, path.clone(), "the list is empty; it needs at least one entry")
-        }
+        Kind::Minimum { limit } => out_of_range(format!("{value} is below the minimum of {limit}")),
+        Kind::Maximum { limit } => out_of_range(format!("{value} is over the maximum of {limit}")),
+        Kind::MinItems { limit: 1 } => Finding::new(
+            ProblemCode::MissingField,
+            path.clone(),
+            "the list is empty; it needs at least one entry",
+        ),
         Kind::MinItems { limit } => out_of_range(format!("the list needs at least {limit} entries")),
         Kind::MaxItems { limit } => out_of_range(format!("the list has more than {limit} entries")),
         Kind::MinLength { limit } => out_of_range(format!("the text needs at least {limit} characters")),
@@ -237,9 +249,15 @@ fn limit(kind: &ValidationErrorKind, value: &Value, path: &Path) -> Finding {
             Finding::new(ProblemCode::InvalidText, path.clone(), format!("{text:?} cannot stand here"))
                 .hint(rule_of(pattern))
         }
-        Kind::Format { .. } => Finding::new(ProblemCode::InvalidText, path.clone(), format!("{value} is not a time"))
-            .hint("write it as 2026-02-11T10:30:00Z"),
-        other => Finding::new(ProblemCode::InvalidText, path.clone(), format!("the rule `{}` is broken", other.keyword())),
+        Kind::Format { .. } => {
+            Finding::new(ProblemCode::InvalidText, path.clone(), format!("{value} is not a time"))
+                .hint("write it as 2026-02-11T10:30:00Z")
+        }
+        other => Finding::new(
+            ProblemCode::InvalidText,
+            path.clone(),
+            format!("the rule `{}` is broken", other.keyword()),
+        ),
     }
 }
 
@@ -344,8 +362,10 @@ fn words_of(error: &ValidationError<'_>) -> Vec<&'static str> {
             words.push(word);
         } else if let Some(list) = option.get("enum").and_then(Value::as_array) {
             words.extend(list.iter().filter_map(Value::as_str));
-        } else if let Some(target) =
-            option.get("$ref").and_then(Value::as_str).and_then(|target| DOCUMENT.pointer(target.trim_start_matches('#')))
+        } else if let Some(target) = option
+            .get("$ref")
+            .and_then(Value::as_str)
+            .and_then(|target| DOCUMENT.pointer(target.trim_start_matches('#')))
         {
             let inner = target.get("oneOf").and_then(Value::as_array);
             match (inner, target.get("enum")) {
@@ -370,7 +390,8 @@ fn key_rule_beside(error: &ValidationError<'_>) -> Option<String> {
 fn fields_beside(error: &ValidationError<'_>) -> Vec<&'static str> {
     let pointer = error.schema_path().as_str();
     let object = pointer.rsplit_once('/').map_or("", |(object, _)| object);
-    let fields = DOCUMENT.pointer(object).and_then(|object| object.get("properties")).and_then(Value::as_object);
+    let fields =
+        DOCUMENT.pointer(object).and_then(|object| object.get("properties")).and_then(Value::as_object);
     let names: BTreeSet<&str> = fields.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
     names.into_iter().collect()
 }

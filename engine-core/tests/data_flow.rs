@@ -21,7 +21,7 @@ struct Run {
 
 impl Run {
     fn of(steps: &str) -> Self {
-        let plan = CompiledPlan::read(&format!("id: p\nversion: \"1\"\n{steps}")).unwrap();
+        let plan = CompiledPlan::read(&format!("id: p\nversion: \"1\"\n{steps}")).expect("the plan is valid");
         Self { plan, input: json!({"n": 1}), views: BTreeMap::new(), asked: RefCell::default() }
     }
 
@@ -32,7 +32,7 @@ impl Run {
     }
 
     fn ended(mut self, step: &str, status: StepStatus, resolved_by: Option<&str>) -> Self {
-        let resolved_by = resolved_by.map(|fallback| StepId::new(fallback).unwrap());
+        let resolved_by = resolved_by.map(|fallback| StepId::new(fallback).expect("a step id"));
         self.views.insert(step.to_owned(), StepView { status, output: None, resolved_by });
         self
     }
@@ -45,11 +45,11 @@ impl Run {
     }
 
     fn mapping(&self, step: &str) -> StepMapping {
-        StepMapping::new(&self.plan, self.plan.find(step).unwrap()).unwrap()
+        StepMapping::new(&self.plan, self.plan.find(step).expect("a step of the plan")).expect("a mapping")
     }
 
     fn context(&self, step: &str) -> Context {
-        let index = self.plan.find(step).unwrap();
+        let index = self.plan.find(step).expect("a step of the plan");
         Context::build(&self.plan, index, &self.input, &self.mapping(step).reads(), &self.look())
     }
 
@@ -58,7 +58,7 @@ impl Run {
     }
 
     fn output(&self) -> Value {
-        run_output(&self.plan, &self.input, &self.look()).unwrap()
+        run_output(&self.plan, &self.input, &self.look()).expect("an output")
     }
 }
 
@@ -197,7 +197,7 @@ fn the_run_output_is_the_result_or_the_outputs_of_the_leaves() {
     assert_eq!(run(steps).output(), json!({"b": {"x": 2}, "c": "stand-in"}));
     let with_result =
         format!("result: '{{sum: sum([steps.a.output, input.n]), c: steps.c.output}}'\n{steps}");
-    assert_eq!(run(&with_result).output(), json!({"sum": 2, "c": "stand-in"}));
+    assert_eq!(run(&with_result).output(), json!({"sum": 2.0, "c": "stand-in"}));
 }
 
 #[test]

@@ -312,8 +312,8 @@ fn a_broken_shape_does_not_hide_what_the_rest_means() {
             "WRONG_TYPE steps[1].dependsOn[1]",
             "UNKNOWN_STEP steps[1].dependsOn[2]",
             "MISSING_FIELD steps[2].id",
-            "MISSING_FIELD steps[3].handler",
             "MISSING_FIELD steps[3].id",
+            "MISSING_FIELD steps[3].handler",
             "UNKNOWN_FIELD steps[3].just",
         ]
     );

@@ -51,7 +51,7 @@ impl DataSchema {
             }];
         }
         if let Some(dialect) = schema.get("$schema")
-            && !dialect.as_str().is_some_and(|dialect| dialect.trim_end_matches('#') == DIALECT)
+            && dialect.as_str().is_none_or(|dialect| dialect.trim_end_matches('#') != DIALECT)
         {
             return vec![SchemaProblem {
                 pointer: "/$schema".to_owned(),

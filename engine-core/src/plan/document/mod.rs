@@ -128,7 +128,8 @@ fn options(duplicates: DuplicateKeyPolicy) -> Options {
         budget: serde_saphyr::budget! {
             max_depth: DEEPEST_NESTING,
             flow_nesting_limit: DEEPEST_NESTING,
-            max_documents: 1,
+            // The second one is refused by name.
+            max_documents: 2,
             // The size of the text bounds both; the defaults refuse a plan of ten thousand steps.
             max_events: 8_000_000,
             max_nodes: 4_000_000,

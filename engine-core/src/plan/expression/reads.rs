@@ -66,7 +66,7 @@ pub(super) fn of(root: &Ast) -> Reads {
             }
             Ast::Condition { predicate, then, .. } => open.extend([&**predicate, &**then]),
             Ast::Flatten { node, .. } | Ast::Not { node, .. } | Ast::ObjectValues { node, .. } => {
-                open.push(node)
+                open.push(node);
             }
             Ast::Function { args, .. } => open.extend(args),
             Ast::MultiList { elements, .. } => open.extend(elements),

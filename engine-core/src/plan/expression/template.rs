@@ -281,15 +281,15 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn evaluated(value: Value) -> Value {
+    fn evaluated(value: &Value) -> Value {
         let data = json!({"input": {"name": "Ada", "n": 3, "tags": ["x"], "none": null}});
-        Template::parse(&value).unwrap().evaluate(&data).unwrap()
+        Template::parse(value).unwrap().evaluate(&data).unwrap()
     }
 
     #[test]
     fn a_whole_text_keeps_the_type_and_an_embedded_one_becomes_text() {
         assert_eq!(
-            evaluated(json!({
+            evaluated(&json!({
                 "whole": "${ input.n }", "text": "${input.name} has ${ input.n }: ${input.tags}",
                 "none": "[${input.none}]", "list": [1, "${input.tags[0]}"], "plain": true
             })),
@@ -302,15 +302,15 @@ mod tests {
 
     #[test]
     fn two_dollars_write_a_literal_brace() {
-        assert_eq!(evaluated(json!("$${HOME} ${input.n}")), json!("${HOME} 3"));
-        assert_eq!(evaluated(json!("$${")), json!("${"));
-        assert_eq!(evaluated(json!("costs $5 {x}")), json!("costs $5 {x}"));
+        assert_eq!(evaluated(&json!("$${HOME} ${input.n}")), json!("${HOME} 3"));
+        assert_eq!(evaluated(&json!("$${")), json!("${"));
+        assert_eq!(evaluated(&json!("costs $5 {x}")), json!("costs $5 {x}"));
     }
 
     #[test]
     fn braces_of_the_expression_itself_do_not_end_it() {
-        assert_eq!(evaluated(json!("${ {a: input.n, b: {c: '}'}} }")), json!({"a": 3, "b": {"c": "}"}}));
-        assert_eq!(evaluated(json!("${ input.\"name\" || '\\'}' }!")), json!("Ada!"));
+        assert_eq!(evaluated(&json!("${ {a: input.n, b: {c: '}'}} }")), json!({"a": 3, "b": {"c": "}"}}));
+        assert_eq!(evaluated(&json!("${ input.\"name\" || '\\'}' }!")), json!("Ada!"));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{JsonType, ValidationError};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::report::{Finding, Report};
@@ -31,7 +32,7 @@ pub(super) fn read(mut document: Value, report: &mut Report) -> (Option<Plan>, U
     let mut broken = Vec::new();
     explain_all(&document, &mut broken, report);
     if broken.is_empty() {
-        match Plan::deserialize_ref(&document) {
+        match typed::<Plan>(&document) {
             Ok(plan) => return (Some(plan), Unreadable::default()),
             // The schema has no words for every limit of the types, such as the largest whole number.
             Err(reason) => misfits(&document, &reason, &mut broken, report),
@@ -60,14 +61,8 @@ fn explain_all(document: &Value, broken: &mut Vec<Path>, report: &mut Report) {
     }
 }
 
-trait DeserializeRef: Sized {
-    fn deserialize_ref(document: &Value) -> Result<Self, String>;
-}
-
-impl<T: serde::de::DeserializeOwned> DeserializeRef for T {
-    fn deserialize_ref(document: &Value) -> Result<Self, String> {
-        T::deserialize(document).map_err(|error| error.to_string())
-    }
+fn typed<T: DeserializeOwned>(document: &Value) -> Result<T, String> {
+    T::deserialize(document).map_err(|error| error.to_string())
 }
 
 /// Finds the fields that the types refuse although the schema allows them, by leaving each out in turn.
@@ -75,7 +70,7 @@ fn misfits(document: &Value, reason: &str, broken: &mut Vec<Path>, report: &mut 
     let mut found = Vec::new();
     let steps = document.get("steps").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     for (position, step) in steps.iter().enumerate() {
-        if let Err(reason) = Step::deserialize_ref(step) {
+        if let Err(reason) = typed::<Step>(step) {
             let field = culprit::<Step>(step);
             found.push((field.map_or(step_path(position), |field| step_path(position).key(field)), reason));
         }
@@ -95,11 +90,11 @@ fn misfits(document: &Value, reason: &str, broken: &mut Vec<Path>, report: &mut 
 }
 
 /// The field without which the object could be read.
-fn culprit<T: serde::de::DeserializeOwned>(object: &Value) -> Option<String> {
+fn culprit<T: DeserializeOwned>(object: &Value) -> Option<String> {
     object.as_object()?.keys().find_map(|name| {
         let mut without = object.clone();
         without.as_object_mut()?.remove(name);
-        T::deserialize_ref(&without).is_ok().then(|| name.clone())
+        typed::<T>(&without).is_ok().then(|| name.clone())
     })
 }
 

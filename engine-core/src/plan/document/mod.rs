@@ -7,6 +7,7 @@
 mod located;
 pub mod path;
 mod plain;
+mod simple;
 
 use serde::de::DeserializeSeed;
 use serde_json::Value;
@@ -65,6 +66,9 @@ impl<'text> PlanSource<'text> {
         if self.looks_like_json()
             && let Ok(value) = self.read_json()
         {
+            return Ok((value, None));
+        }
+        if let Some(value) = simple::read(self.text) {
             return Ok((value, None));
         }
         match self.read_yaml(DuplicateKeyPolicy::Error) {
@@ -170,5 +174,56 @@ fn place_of(location: serde_saphyr::Location) -> Place {
     Place {
         line: u32::try_from(location.line()).unwrap_or(u32::MAX),
         column: u32::try_from(location.column()).unwrap_or(u32::MAX),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_quick_reader_reads_what_the_full_reader_reads_or_nothing() {
+        let documents = [
+            "a: 1\nb: [x, \"y\", 'z', 1.5, 0, true, false, null, ~, ]\nc:\n  d: |\n    text\n  e: >-\n    a\n    b\n",
+            "a: 2026-01-01T00:00:00Z\nb: step-1\nc: http://x/y?z\n# comment\nd: {}\ne: []\nf:\n",
+            "a: 012\n",
+            "a: 0x1F\n",
+            "a: 1_000\n",
+            "a: 1e5\n",
+            "a: -3\n",
+            "a: +3\n",
+            "a: .5\n",
+            "a: 1.\n",
+            "a: True\n",
+            "a: NULL\n",
+            "a: yes\n",
+            "a: .inf\n",
+            "a: 18446744073709551616\n",
+            "a: 123456789012345678\n",
+            "a: &x 1\nb: *x\n",
+            "a: !!str 1\n",
+            "1: x\n",
+            "true: x\n",
+            "\"1\": x\n",
+            "? [a]\n: b\n",
+            "<<: {a: 1}\n",
+            "a: 1\na: 2\n",
+            "- a\n- b: c\n",
+            "text\n",
+            "",
+            "---\na: 1\n...\n",
+            "a: 1\n---\nb: 2\n",
+            "a: [1\n",
+            "a: 1.10\nb: 10.25\nc: 1.2.3\nd: 10:30\ne: 1T2Z\nf: inf\ng: Nan\n",
+        ];
+        let mut quick = 0;
+        for text in documents {
+            if let Some(value) = simple::read(text) {
+                quick += 1;
+                let full = PlanSource::new(text).read_yaml(DuplicateKeyPolicy::Error);
+                assert_eq!(Some(value), full.ok(), "{text:?}");
+            }
+        }
+        assert!(quick >= 6, "the quick reader read only {quick}");
     }
 }

@@ -50,7 +50,8 @@ pub fn read_with(text: &str, options: &ValidationOptions) -> Result<Plan, Proble
     let source = PlanSource::new(text);
     let (value, repeated) = source.value()?;
     let mut report = Report::default();
-    let (plan, unreadable) = shape::read(value, &mut report);
+    let again = || source.value().ok().map(|(value, _)| value);
+    let (plan, unreadable) = shape::read(value, again, &mut report);
     if let Some(plan) = &plan {
         check(plan, options, &unreadable, &mut report);
     }

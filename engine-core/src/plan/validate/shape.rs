@@ -16,8 +16,12 @@ use crate::plan::problem::ProblemCode;
 use crate::plan::schema::{DOCUMENT, VALIDATOR};
 
 /// Reads a plan out of a document and reports what is wrong with its shape. The plan is there, as far as it can
-/// be read, even then.
-pub(super) fn read(mut document: Value, report: &mut Report) -> (Option<Plan>, Unreadable) {
+/// be read, even then. `again` reads the document once more: a good one is used up, not copied.
+pub(super) fn read(
+    mut document: Value,
+    again: impl FnOnce() -> Option<Value>,
+    report: &mut Report,
+) -> (Option<Plan>, Unreadable) {
     if !document.is_object() {
         report.add(
             Finding::new(
@@ -32,10 +36,13 @@ pub(super) fn read(mut document: Value, report: &mut Report) -> (Option<Plan>, U
     let mut broken = Vec::new();
     explain_all(&document, &mut broken, report);
     if broken.is_empty() {
-        match typed::<Plan>(&document) {
+        match serde_json::from_value::<Plan>(document) {
             Ok(plan) => return (Some(plan), Unreadable::default()),
             // The schema has no words for every limit of the types, such as the largest whole number.
-            Err(reason) => misfits(&document, &reason, &mut broken, report),
+            Err(reason) => {
+                document = again().unwrap_or_default();
+                misfits(&document, &reason.to_string(), &mut broken, report);
+            }
         }
     }
     match repair::readable(&mut document, &broken) {

@@ -72,7 +72,7 @@ pub(super) fn read(text: &str) -> Option<Value> {
 fn as_key(text: &str, style: ScalarStyle) -> Option<String> {
     let plain = style == ScalarStyle::Plain;
     let unusual = text == "<<" || plain && !text.starts_with(|first: char| first.is_ascii_alphabetic());
-    (!unusual && !(plain && is_word(text))).then(|| text.to_owned())
+    if unusual || plain && is_word(text) { None } else { Some(text.to_owned()) }
 }
 
 /// Words that are or may be more than text.

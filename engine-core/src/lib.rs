@@ -1,6 +1,7 @@
 //! The Drivetrain run contract in code: what a run is, what may happen to it, and who decides. No I/O.
 //!
 //! - [`plan`]: the document people write, its checks, and the compiled graph;
+//! - [`data`]: what a step sees of its run, gets and leaves;
 //! - [`event`]: the only truth about a run, with keys, slots and schemas;
 //! - [`machine`]: the state machines as tables;
 //! - [`decider`]: `evolve`, `decide`, `settle`, `actions`: every decision about a run, pure;
@@ -10,6 +11,7 @@
 //!
 //! `docs/contract.md` says what must happen, each rule with an id.
 
+pub mod data;
 pub mod decider;
 pub mod error;
 pub mod event;

@@ -35,9 +35,11 @@ pub struct Plan {
     pub mode: Option<Mode>,
     /// Whether a person must approve each run before it starts.
     #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(extend("default" = "auto"))]
     pub approval: Approval,
     /// Whoever triggered a run may neither approve it nor complete its manual steps. A step may say otherwise.
     #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(extend("default" = false))]
     pub separation_of_duties: bool,
     /// When runs of this plan start by themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -83,6 +85,7 @@ pub struct Step {
     /// Executors in the order in which `onFailure: reassign` tries them; the first one does the work when
     /// `agent` is absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100))]
     pub agents: Vec<AgentName>,
     /// Steps that must end before this one starts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -95,6 +98,7 @@ pub struct Step {
     /// Which ready step goes first: 0 urgent, 1 high, 2 normal, 3 low.
     #[serde(default = "default_priority", skip_serializing_if = "is_default_priority")]
     #[schemars(range(min = 0, max = 3))]
+    #[schemars(extend("default" = 2))]
     pub priority: u8,
     /// JMESPath condition over `input`, `steps` and `vars`; when false the step is skipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -143,6 +147,7 @@ pub struct Step {
     pub side_effects: Option<bool>,
     /// Whether the handler's success ends the step, or a person does.
     #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(extend("default" = "auto"))]
     pub completion: Completion,
     /// Whoever triggered the run may not complete this manual step. Absent: as the plan says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -158,10 +163,12 @@ pub struct Step {
     pub dispatch: Option<Dispatch>,
     /// What a lost worker means for the attempt it held.
     #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(extend("default" = "retry"))]
     pub on_worker_lost: OnWorkerLost,
     /// How often an attempt may lose its worker before that counts as a failure.
     #[serde(default = "default_max_losses", skip_serializing_if = "is_default_max_losses")]
     #[schemars(range(min = 0, max = 1000))]
+    #[schemars(extend("default" = 10))]
     pub max_losses: u32,
 }
 
@@ -268,6 +275,7 @@ pub struct OutputMapping {
     pub transform: Option<String>,
     /// How the value joins what stands at `to` already.
     #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(extend("default" = "replace"))]
     pub merge: Merge,
     /// JSON Schema (2020-12, no remote references) that the output must match.
     #[serde(default, skip_serializing_if = "Option::is_none")]

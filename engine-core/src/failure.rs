@@ -42,7 +42,7 @@ const PERMANENT_NAMES: &[&str] = &[
     "auth_deny",
 ];
 
-/// The class of an error by its name, then by its HTTP status; what nobody knows is transient.
+/// The class of an error by its name, then by its HTTP status; what nobody knows is transient (FAIL-2).
 #[must_use]
 pub fn classify(name: &str, http_status: Option<u16>) -> FailureClass {
     if TRANSIENT_NAMES.contains(&name) {
@@ -90,7 +90,7 @@ pub enum Verdict {
 }
 
 impl RetryPolicy {
-    /// What follows when `failed_tries` tries have failed, the last one with `error`.
+    /// What follows when `failed_tries` tries have failed, the last one with `error` (RETRY-1, RETRY-3).
     #[must_use]
     pub fn verdict(&self, error: &StepError, failed_tries: u32) -> Verdict {
         if failed_tries < self.max_attempts && self.is_retryable(error) {
@@ -100,7 +100,7 @@ impl RetryPolicy {
         }
     }
 
-    /// Whether an error of this kind is tried again at all.
+    /// Whether an error of this kind is tried again at all (RETRY-4, RETRY-5).
     #[must_use]
     pub fn is_retryable(&self, error: &StepError) -> bool {
         match error.class {
@@ -118,7 +118,7 @@ impl RetryPolicy {
         }
     }
 
-    /// The delay before the next try, in milliseconds, when `failed_tries` have failed.
+    /// The delay before the next try, in milliseconds, when `failed_tries` have failed (RETRY-6, RETRY-7).
     #[must_use]
     pub fn delay_ms(&self, failed_tries: u32) -> u64 {
         let tries = failed_tries.max(1);
@@ -142,7 +142,7 @@ impl RetryPolicy {
     }
 }
 
-/// The retry policy of a compensation.
+/// The retry policy of a compensation (COMP-9).
 #[must_use]
 pub fn compensation_retry() -> RetryPolicy {
     RetryPolicy {
@@ -154,7 +154,8 @@ pub fn compensation_retry() -> RetryPolicy {
     }
 }
 
-/// What the plan says about a final failure of `step`: the step's own word, else its handler's, else the default.
+/// What the plan says about a final failure of `step`: the step's own word, else its handler's, else the default
+/// (ACTION-1).
 #[must_use]
 pub fn configured_action(step: &Step, policy: &FailurePolicy) -> FailureAction {
     step.on_failure

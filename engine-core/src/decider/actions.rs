@@ -68,7 +68,7 @@ pub struct CompensationTask {
 }
 
 impl Run {
-    /// What an engine has to do now.
+    /// What an engine has to do now (CORE-17).
     #[must_use]
     pub fn actions(&self) -> Actions {
         let mut actions = Actions::default();

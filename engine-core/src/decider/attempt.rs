@@ -86,7 +86,7 @@ impl Run {
         }
     }
 
-    /// Refuses reports about a run or an attempt that has ended.
+    /// Refuses reports about a run or an attempt that has ended (STEP-2, PAUSE-9).
     fn check_current(&self, step: StepIndex, attempt: u32) -> Result<()> {
         let id = &self.plan.step(step).id;
         let cell = self.cell(step);
@@ -130,6 +130,7 @@ impl Run {
         }
     }
 
+    /// PAUSE-3: only what was released may start; and nothing starts that would be stopped at once.
     fn check_may_start(&self, step: StepIndex) -> Result<()> {
         self.check_released(step)?;
         if self.stops_in_flight() {
@@ -182,6 +183,7 @@ impl Run {
         }
     }
 
+    /// A lost worker is no failed try, up to a point (WORKER-9, WORKER-12, WORKER-13).
     fn worker_lost(&self, step: StepIndex, subject: Subject, message: String) -> Vec<Draft> {
         let cell = self.cell(step);
         let definition = self.plan.step(step);
@@ -202,7 +204,7 @@ impl Run {
         }]
     }
 
-    /// The handler stopped: because it was asked to, or on its own, which counts as a failure.
+    /// The handler stopped: because it was asked to, or on its own, which counts as a failure (FAIL-8).
     fn gave_up(&self, step: StepIndex, subject: Subject) -> Draft {
         if self.stops_in_flight() {
             Draft { subject: Some(subject), ..self.cancelled(step, false) }
@@ -212,7 +214,7 @@ impl Run {
         }
     }
 
-    /// An engine may report a failure that no worker ever saw: the attempt started and failed at once.
+    /// An engine may report a failure that no worker ever saw: the attempt started and failed at once (WORKER-17).
     fn started_by_the_engine(&self, step: StepIndex, subject: &Subject) -> Vec<Draft> {
         if self.cell(step).status != StepStatus::Pending {
             return Vec::new();
@@ -228,7 +230,7 @@ impl Run {
         vec![Draft::step(subject.clone(), started)]
     }
 
-    /// The number of the try: the platform's, else one more than those before.
+    /// The number of the try: the platform's, else one more than those before (ATTEMPT-6).
     fn numbered(&self, step: StepIndex, mut subject: Subject) -> Subject {
         let cell = self.cell(step);
         subject.engine_attempt.get_or_insert(cell.engine_attempt.max(cell.tries + cell.losses) + 1);

@@ -13,7 +13,7 @@ use crate::signal::Signal;
 use crate::time::Timestamp;
 
 impl Run {
-    /// Accepted until compensation starts. Concurrent cancels are one.
+    /// Accepted until compensation starts (CANCEL-11). Concurrent cancels are one (CANCEL-12).
     pub(super) fn cancel(&self, signal: &Signal) -> Decided {
         if self.state.compensation_begun {
             return Err(Refusal::new(Code::RunEnding, "compensation has started and runs to its end"));
@@ -21,7 +21,7 @@ impl Run {
         if matches!(self.state.ending, Some(Ending::Cancelling(_))) {
             return Ok(Vec::new());
         }
-        // What nobody works on is cancelled at once; what is in flight is asked to stop.
+        // CANCEL-2: what nobody works on is cancelled at once; what is in flight is asked to stop.
         let idle = self.plan.indices().filter(|step| {
             let cell = self.cell(*step);
             (cell.status == StepStatus::Pending && !cell.released) || cell.is_waiting()
@@ -50,7 +50,7 @@ impl Run {
         self.ask_to_stop(now);
     }
 
-    /// The run took too long. A failure that ends it already stays the reason.
+    /// The run took too long (RUN-32). A failure that ends it already stays the reason.
     pub(super) fn time_out(&mut self, now: Timestamp) {
         if self.state.compensation_begun {
             return;
@@ -79,8 +79,8 @@ impl Run {
         }
     }
 
-    /// While a run ends: attempts that wait for a person are withdrawn, and those that did not stop in time are
-    /// cut off.
+    /// While a run ends: attempts that wait for a person are withdrawn (ACTION-12), and those that did not stop in
+    /// time are cut off (CANCEL-4).
     pub(super) fn settle_cancellations(&self) -> Vec<Draft> {
         let cut_off: &mut dyn Iterator<Item = StepIndex> = if self.state.cancellation.grace_over {
             &mut self.index.in_flight.iter().copied()

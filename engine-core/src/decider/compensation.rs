@@ -16,7 +16,7 @@ use crate::plan::compiled::StepIndex;
 use crate::time::Timestamp;
 
 impl Run {
-    /// Whether this end of the run is one that undoes steps.
+    /// Whether this end of the run is one that undoes steps (COMP-1, COMP-2).
     fn compensates(&self) -> bool {
         match self.state.ending {
             Some(Ending::Failing(_) | Ending::TimedOut) => true,
@@ -25,7 +25,7 @@ impl Run {
         }
     }
 
-    /// The next compensation: the latest success that has not been undone.
+    /// The next compensation: the latest success that has not been undone (COMP-3, COMP-4, COMP-5).
     pub(super) fn settle_compensation(&self) -> Option<Draft> {
         if !self.compensates() || self.state.compensating.is_some() {
             return None;
@@ -40,7 +40,7 @@ impl Run {
         Some(Draft::step(self.subject_at(step, success.attempt), body))
     }
 
-    /// The key that stays the same over all tries.
+    /// The key that stays the same over all tries (COMP-11).
     pub(super) fn compensation_key(&self, step: StepIndex) -> String {
         let run = self.state.run_id.as_ref().map_or("", |run| run.as_str());
         format!("{run}:{}:compensate", self.plan.step(step).id)
@@ -85,6 +85,7 @@ impl Run {
         self.change(step, now, |cell| cell.compensation = outcome);
     }
 
+    /// COMP-14, COMP-15.
     pub(super) fn compensation_summary(&self) -> CompensationSummary {
         let mut summary = CompensationSummary::default();
         if !self.compensates() {

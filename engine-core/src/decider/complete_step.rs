@@ -10,6 +10,7 @@ use crate::id::StepId;
 use crate::signal::{ManualCompletion, ManualOutcome, Signal};
 
 impl Run {
+    /// COMPLETE-5 to COMPLETE-11.
     pub(super) fn complete_step(
         &self,
         signal: &Signal,
@@ -21,7 +22,7 @@ impl Run {
         let cell = self.cell(step);
         let same_token = cell.token.as_deref() == Some(completion.completion_token.as_str());
         if cell.status.is_terminal() {
-            // The same completion again: its effect is in the log already.
+            // COMPLETE-7: the same completion again; its effect is in the log already.
             return if same_token {
                 Ok(Vec::new())
             } else {

@@ -10,14 +10,14 @@ use crate::machine::{RunStatus, StepStatus};
 use crate::plan::compiled::StepIndex;
 
 impl Run {
-    /// Everything is done or skipped. A paused run completes too, once it is drained.
+    /// Everything is done or skipped (RUN-10). A paused run completes too, once it is drained (RUN-8).
     pub(super) fn settle_completion(&self) -> Option<Draft> {
         let may_complete = match self.state.status {
             Some(RunStatus::Running) => true,
             Some(RunStatus::Paused) => self.state.pause.drained,
             _ => false,
         };
-        // A review that nobody has acknowledged is something left to do.
+        // RUN-9: a review that nobody has acknowledged is something left to do.
         let complete = may_complete
             && self.index.all_finished()
             && self.state.ending.is_none()
@@ -27,6 +27,7 @@ impl Run {
         })
     }
 
+    /// PARTIAL-3.
     fn outcome(&self) -> RunOutcome {
         let spoils = |step: StepIndex| {
             let cell = self.cell(step);
@@ -41,7 +42,7 @@ impl Run {
         if self.plan.indices().any(spoils) { RunOutcome::Partial } else { RunOutcome::Success }
     }
 
-    /// What is left to do while a run ends: stop attempts, undo steps, then the end itself.
+    /// What is left to do while a run ends: stop attempts, undo steps (ACTION-14), then the end itself (CANCEL-7).
     pub(super) fn settle_ending(&self, ending: &Ending) -> Vec<Draft> {
         let cancellations = self.settle_cancellations();
         if !cancellations.is_empty() {

@@ -1,6 +1,6 @@
 //! What each event changes. Total and idempotent: a duplicate, an event that is illegal in the current state, or
-//! one of an unknown type changes nothing but the watermark. Duplicates are recognised by what the state says,
-//! not by their place in the log, because an engine may fold siblings in another order.
+//! one of an unknown type changes nothing but the watermark (CORE-6, CORE-7, CORE-8). Duplicates are recognised by what
+//! the state says, not by their place in the log (CORE-9), because an engine may fold siblings in another order.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ use crate::signal::SignalType;
 use crate::time::Timestamp;
 
 impl Run {
-    /// Applies one event and works out what it releases.
+    /// Applies one event and works out what it releases (CORE-10).
     pub fn evolve(&mut self, event: &Event) {
         self.state.watermark = self.state.watermark.max(event.run_seq);
         if event.body.kind() == Kind::Decision && event.run_seq > self.state.last_decision_seq {
             self.state.last_decision_seq = event.run_seq;
             self.state.decisions += 1;
         }
-        // Nothing changes a run that has ended.
+        // RUN-2: nothing changes a run that has ended.
         if self.state.status.is_some_and(RunStatus::is_terminal) {
             return;
         }
@@ -103,7 +103,7 @@ impl Run {
             Body::StepStarted(_) if moves(self, EventType::StepStarted) => {
                 self.change(step, now, |cell| {
                     cell.status = StepStatus::Running;
-                    // A driver that folded siblings in another order released it; the log is right.
+                    // CORE-39: a driver that folded siblings in another order released it; the log is right.
                     cell.released = true;
                 });
             }
@@ -215,7 +215,7 @@ impl Run {
 
     fn skipped(&mut self, event: &Event, step: StepIndex, subject: &Subject, reason: &SkipReason) {
         let cell = self.cell(step);
-        // A failed attempt stays; the skip is an attempt of its own.
+        // ATTEMPT-4: a failed attempt stays; the skip is an attempt of its own.
         let after_failure = cell.has_failed() && subject.attempt == cell.attempt + 1;
         let in_place = cell.status == StepStatus::Pending && subject.attempt == cell.attempt;
         if !after_failure && !in_place {
@@ -289,7 +289,7 @@ impl Run {
         }
     }
 
-    /// Steps without dependencies are satisfied from the start, so their delays begin here.
+    /// Steps without dependencies are satisfied from the start, so their delays begin here (GRAPH-13).
     fn begin_delays(&mut self, now: Timestamp) {
         for step in self.plan.indices() {
             if self.plan.step(step).schedule.is_some() {
@@ -306,7 +306,8 @@ impl Cell {
         self.disposition = disposition;
     }
 
-    /// Makes the cell that of a new attempt. What later decisions need of earlier attempts stays.
+    /// Makes the cell that of a new attempt. What later decisions need of earlier attempts stays, also that the
+    /// step's own delay is over (GRAPH-16).
     fn next_attempt(&mut self) {
         *self = Self {
             attempt: self.attempt + 1,

@@ -15,7 +15,7 @@ use crate::time::Timestamp;
 
 impl Run {
     /// Finds what follows the failure of `step`'s latest attempt, at the moment it is folded: releases after it
-    /// depend on it.
+    /// depend on it (ACTION-7).
     pub(super) fn resolve_failure(&mut self, step: StepIndex, now: Timestamp) {
         let disposition = self.action_after_failure(step).unwrap_or_else(|| self.give_up(step, now));
         self.change(step, now, |cell| cell.disposition = disposition);
@@ -24,13 +24,13 @@ impl Run {
 
     /// The step's action, if it still has one that can be done.
     fn action_after_failure(&self, step: StepIndex) -> Option<Disposition> {
-        // While a run ends, no action creates an attempt and no fallback starts.
+        // ACTION-8: while a run ends, no action creates an attempt and no fallback starts.
         if self.state.ending.is_some() || self.too_many_failures() {
             return None;
         }
         let cell = self.cell(step);
         match self.plan.failure_action(step) {
-            // A fallback has no action of its own: its failure is the failure of the step it serves.
+            // FALLBACK-4: a fallback has no action of its own; its failure is the failure of the step it serves.
             _ if self.plan.serves(step).is_some() => None,
             FailureAction::Abort => None,
             FailureAction::Skip => Some(Disposition::Skip),
@@ -50,7 +50,7 @@ impl Run {
         }
     }
 
-    /// No action is left: the run goes on without the step, waits for a person, or ends.
+    /// No action is left: the run goes on without the step (PARTIAL-1), waits for a person (RUN-5), or ends.
     fn give_up(&mut self, step: StepIndex, now: Timestamp) -> Disposition {
         if self.plan.serves(step).is_some() {
             return Disposition::GivenUp;
@@ -62,7 +62,7 @@ impl Run {
         if self.state.settings.policies.continue_on_partial_failure && !hard {
             return Disposition::GivenUp;
         }
-        // There is no way from PAUSED to FAILED: somebody may still rescue the run.
+        // RUN-4: there is no way from PAUSED to FAILED; somebody may still rescue the run.
         if self.state.status == Some(RunStatus::Paused) {
             return Disposition::Held;
         }
@@ -71,6 +71,7 @@ impl Run {
         Disposition::Aborted
     }
 
+    /// ACTION-16.
     fn too_many_failures(&self) -> bool {
         self.state.settings.limits.max_failures.is_some_and(|most| self.state.failures > most)
     }
@@ -90,7 +91,7 @@ impl Run {
         }
     }
 
-    /// RESUME with failures that nobody rescued: they count as aborted, the first one in the log first.
+    /// RESUME with failures that nobody rescued: they count as aborted, the first one in the log first (RUN-7).
     pub(super) fn abort_held(&mut self, now: Timestamp) {
         let mut held: Vec<StepIndex> = self.index.held.iter().copied().collect();
         held.sort_by_key(|step| self.cell(*step).end_seq);
@@ -100,14 +101,14 @@ impl Run {
         }
     }
 
-    /// A fallback succeeded: the step it serves counts as satisfied.
+    /// A fallback succeeded: the step it serves counts as satisfied (FALLBACK-2).
     pub(super) fn fallback_succeeded(&mut self, fallback: StepIndex, now: Timestamp) {
         if let Some(served) = self.served_and_awaiting(fallback) {
             self.change(served, now, |cell| cell.disposition = Disposition::Resolved);
         }
     }
 
-    /// A fallback ended otherwise: its step failed for good, and is the root cause.
+    /// A fallback ended otherwise: its step failed for good, and is the root cause (FALLBACK-4, FALLBACK-5).
     pub(super) fn fallback_failed(&mut self, fallback: StepIndex, now: Timestamp) {
         if let Some(served) = self.served_and_awaiting(fallback) {
             let disposition = self.give_up(served, now);
@@ -134,7 +135,7 @@ impl Run {
         (awaits && final_end).then_some(served)
     }
 
-    /// The events of actions that are due: new attempts, and skips.
+    /// The events of actions that are due: new attempts (ACTION-4, ACTION-5), and skips (ACTION-3).
     pub(super) fn settle_failures(&self) -> Vec<Draft> {
         self.index.actionable.iter().map(|step| self.failure_event(*step)).collect()
     }
@@ -167,13 +168,13 @@ impl Run {
             Draft::step(self.subject(step), StepSkipped { reason, signal_id: None, caused_by_step })
         };
         let mut drafts = Vec::new();
-        // Without continueOnPartialFailure a blocked step stays PENDING.
+        // GRAPH-6: without continueOnPartialFailure a blocked step stays PENDING.
         if self.state.settings.policies.continue_on_partial_failure {
             for step in &self.index.doomed {
                 drafts.push(skip(*step, SkipReason::DependencyFailed, self.lost_dependency(*step)));
             }
         }
-        // A fallback depends on nothing, so it is never in both sets.
+        // FALLBACK-6. A fallback depends on nothing, so it is never in both sets.
         for step in &self.index.unneeded {
             drafts.push(skip(*step, SkipReason::FallbackNotNeeded, None));
         }

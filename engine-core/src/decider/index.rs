@@ -12,7 +12,7 @@ use crate::time::Timestamp;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Index {
     standing: Vec<Standing>,
-    /// Per step: dependencies that are not satisfied.
+    /// Per step: dependencies that are not satisfied (GRAPH-12).
     unmet: Vec<u32>,
     /// Per step: required dependencies that are lost.
     lost: Vec<u32>,
@@ -110,7 +110,7 @@ impl Index {
             }
         }
         self.refresh_readiness(plan, state, step, now);
-        // Whether a fallback may start, or is needed at all, depends on the step it serves.
+        // FALLBACK-1: whether a fallback may start, or is needed at all, depends on the step it serves.
         if let Some(fallback) = plan.fallback(step) {
             self.refresh_readiness(plan, state, fallback, now);
         }
@@ -173,7 +173,7 @@ impl Index {
         }
     }
 
-    /// The next step to release, if there is a free slot for one.
+    /// The next step to release, if there is a free slot for one (SLOT-1).
     pub(super) fn next_release(&self, plan: &CompiledPlan, state: &State) -> Option<StepIndex> {
         let free = self.in_flight.len() < state.settings.limits.max_concurrency as usize;
         free.then(|| self.ready.first_rank().map(|rank| plan.at_rank(rank))).flatten()
@@ -204,7 +204,7 @@ fn queue_of(plan: &CompiledPlan, state: &State, step: StepIndex) -> u32 {
     chain.get(state.steps[step.position()].agent as usize).map_or(0, |agent| agent + 1)
 }
 
-/// Ready steps by rank, one queue per agent, so that a full agent hides no other step and costs nothing.
+/// Ready steps by rank, one queue per agent, so that a full agent hides no other step and costs nothing (SLOT-7).
 #[derive(Clone, Debug, Default, PartialEq)]
 struct ReadyQueue {
     per_agent: u32,
@@ -254,7 +254,7 @@ impl ReadyQueue {
         }
     }
 
-    /// Counts a step's attempt in flight against its agent.
+    /// Counts a step's attempt in flight against its agent (SLOT-2, SLOT-4).
     fn note_load(&mut self, plan: &CompiledPlan, state: &State, step: StepIndex) {
         let in_flight = state.steps[step.position()].is_in_flight();
         let queue = in_flight.then(|| queue_of(plan, state, step));

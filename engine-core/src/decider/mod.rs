@@ -1,4 +1,4 @@
-//! The decider: what happens to a run, as pure functions. No clock, no randomness, no I/O.
+//! The decider: what happens to a run, as pure functions. No clock, no randomness, no I/O (CORE-3).
 //!
 //! State is a fold over the log. [`Run::evolve`] applies one event and works out releases;
 //! [`Run::decide`] turns a stimulus into events; [`Run::settle`] gives the events that follow from the state
@@ -87,7 +87,7 @@ impl Run {
         Self::with_state(plan, state)
     }
 
-    /// The run that a log tells of.
+    /// The run that a log tells of (CORE-4, CORE-20).
     ///
     /// # Errors
     /// `UNKNOWN_DECIDER_VERSION` and `PLAN_HASH_MISMATCH` when this process must leave the run alone.
@@ -102,7 +102,7 @@ impl Run {
         Ok(run)
     }
 
-    /// The run with a state that was carried elsewhere.
+    /// The run with a state that was carried elsewhere (CORE-19).
     ///
     /// # Errors
     /// `PLAN_HASH_MISMATCH` when the state belongs to a plan with another number of steps.
@@ -137,7 +137,7 @@ impl Run {
     /// folded.
     ///
     /// # Errors
-    /// An error that names both states when the transition is illegal. A refused signal is no error: it gives
+    /// An error that names both states when the transition is illegal (CORE-14). A refused signal is no error: it gives
     /// SignalRejected. A signal that was decided before gives no events.
     pub fn decide(&self, stimulus: Stimulus) -> Result<Vec<Draft>> {
         match stimulus {

@@ -13,7 +13,7 @@ use crate::plan::compiled::StepIndex;
 use crate::plan::{CompiledPlan, Plan, Step};
 
 /// The steps of an ended run that a rerun of its failed steps takes over into a run of `target`: those that ended
-/// well or were skipped by condition or by a person, and depend on nothing else.
+/// well or were skipped by condition or by a person, and depend on nothing else (ORIGIN-7).
 ///
 /// # Errors
 /// `ORIGIN_INVALID` when the source has not ended; `PLAN_CHANGED` when a reused step is defined differently now.
@@ -33,7 +33,7 @@ pub fn rerun_checkpoint(source: &Run, target: &CompiledPlan) -> Result<Vec<Reuse
     reusable(source, target)
 }
 
-/// Everything that a link or archive of a completed run takes over: each step as it ended.
+/// Everything that a link or archive of a completed run takes over: each step as it ended (ORIGIN-12).
 ///
 /// # Errors
 /// `ORIGIN_INVALID` when the source is not COMPLETED.
@@ -49,7 +49,7 @@ pub fn take_everything(source: &Run) -> Result<Vec<ReusedStep>> {
 }
 
 /// The part of a plan that a copy of one step contains: the step, what depends on it directly, and everything that
-/// these depend on, each once.
+/// these depend on, each once (ORIGIN-10).
 ///
 /// # Errors
 /// `STEP_NOT_FOUND` when the plan has no such step.
@@ -124,7 +124,7 @@ fn reused(source: &Run, step: StepIndex) -> ReusedStep {
     }
 }
 
-/// A reused step must mean the same in both plans: itself, and its place in the graph.
+/// A reused step must mean the same in both plans: itself, and its place in the graph (ORIGIN-8).
 fn check_unchanged(source: &Run, step: StepIndex, target: &CompiledPlan) -> Result<()> {
     let definition = source.plan.step(step);
     let same = target.find(definition.id.as_str()).is_some_and(|there| {
@@ -151,7 +151,8 @@ fn without_words(step: &Step) -> Step {
 }
 
 impl Run {
-    /// Steps that are taken over have ended before the run begins. They are not compensated: they are not ours.
+    /// Steps that are taken over have ended before the run begins (ORIGIN-6). They are not compensated: they are not
+    /// ours (COMP-17).
     pub(super) fn take_over(&mut self, reused: &[ReusedStep]) {
         for step in reused {
             let Some(index) = self.plan.find(step.step_id.as_str()) else { continue };

@@ -14,6 +14,7 @@ use crate::plan::compiled::StepIndex;
 use crate::signal::{PauseMode, Signal};
 
 impl Run {
+    /// PAUSE-1, PAUSE-13, PAUSE-14.
     pub(super) fn pause(&self, signal: &Signal, mode: PauseMode) -> Decided {
         if self.state.status == Some(RunStatus::Paused) {
             return Err(Refusal::new(Code::RunAlreadyPaused, "the run is paused already"));
@@ -35,6 +36,7 @@ impl Run {
         Ok(self.pause_events(paused))
     }
 
+    /// RESUME-1, RESUME-2, RESUME-5.
     pub(super) fn resume(&self, signal: &Signal) -> Decided {
         if self.state.status != Some(RunStatus::Paused) {
             return Err(Refusal::new(Code::RunNotPaused, "the run is not paused"));
@@ -46,7 +48,7 @@ impl Run {
         })])
     }
 
-    /// The pause, and with nothing in flight its end of draining at once.
+    /// The pause, and with nothing in flight its end of draining at once (PAUSE-5).
     fn pause_events(&self, paused: RunPaused) -> Vec<Draft> {
         let pause_number = paused.pause_number;
         let immediate = paused.immediate;
@@ -60,7 +62,7 @@ impl Run {
         drafts
     }
 
-    /// A failure with `onFailure: pause`, or a requested review, pauses the run.
+    /// A failure with `onFailure: pause` (ACTION-6), or a requested review (REVIEW-2), pauses the run.
     pub(super) fn settle_pause(&self) -> Vec<Draft> {
         if self.state.status != Some(RunStatus::Running) {
             return Vec::new();
@@ -83,7 +85,7 @@ impl Run {
         })
     }
 
-    /// The end of draining: nothing is in flight, or the pause stops waiting.
+    /// The end of draining: nothing is in flight (PAUSE-5), or the pause stops waiting (PAUSE-6, PAUSE-8).
     pub(super) fn settle_drain(&self) -> Vec<Draft> {
         let pause = &self.state.pause;
         if self.state.status != Some(RunStatus::Paused) || pause.drained {
@@ -111,7 +113,7 @@ impl Run {
         drafts
     }
 
-    /// Attempts that a pause gave up are done again once the run goes on.
+    /// Attempts that a pause gave up are done again once the run goes on (PAUSE-10).
     pub(super) fn settle_orphans(&self) -> Vec<Draft> {
         if self.state.status != Some(RunStatus::Running) {
             return Vec::new();

@@ -1,14 +1,14 @@
 //! Releases: which attempts may run. `evolve` computes them after each event and remembers them; they are never
-//! worked out anew from a later state and never taken back, so re-issuing one is harmless.
+//! worked out anew from a later state and never taken back, so re-issuing one is harmless (CORE-11, CORE-12, CORE-13).
 
 use super::Run;
 use crate::machine::RunStatus;
 use crate::time::Timestamp;
 
 impl Run {
-    /// Whether anything new may be released now.
+    /// Whether anything new may be released now (PAUSE-2, ACTION-8, CANCEL-1).
     ///
-    /// A failure that waits for a person holds releases from its StepFailed on: the pause that follows would come
+    /// A failure that waits for a person holds releases from its StepFailed on (ACTION-6): the pause that follows would come
     /// too late for what was released in between.
     fn releases_go_on(&self) -> bool {
         self.state.status == Some(RunStatus::Running)
@@ -17,7 +17,7 @@ impl Run {
             && self.index.held.is_empty()
     }
 
-    /// Fills free slots with ready steps by (priority, order, step id).
+    /// Fills free slots with ready steps by (priority, order, step id) (SLOT-5).
     pub(super) fn fill_slots(&mut self, now: Timestamp) {
         if !self.releases_go_on() {
             return;

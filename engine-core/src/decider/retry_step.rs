@@ -11,6 +11,7 @@ use crate::plan::compiled::StepIndex;
 use crate::signal::Signal;
 
 impl Run {
+    /// RETRYSTEP-1, RETRYSTEP-4, RETRYSTEP-5.
     pub(super) fn retry_step(&self, signal: &Signal, step_id: &StepId, cascade: bool) -> Decided {
         let step = self.signalled_step(step_id)?;
         let status = self.cell(step).status;
@@ -52,7 +53,8 @@ impl Run {
         Ok(batch.into_iter().map(request).collect())
     }
 
-    /// A dependent that works on the old outcome must end first, also one that waits for a person.
+    /// A dependent that works on the old outcome must end first, also one that waits for a person (RETRYSTEP-3,
+    /// FALLBACK-7).
     fn refuse_busy(&self, step: StepIndex) -> Result<(), Refusal> {
         let cell = self.cell(step);
         if cell.released && !cell.status.is_terminal() {

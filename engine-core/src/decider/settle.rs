@@ -5,7 +5,7 @@ use crate::event::Draft;
 use crate::machine::RunStatus;
 
 impl Run {
-    /// The next events that follow from the state alone. Append them, fold what the store returns, and ask again
+    /// The next events that follow from the state alone (CORE-15). Append them, fold what the store returns, and ask again
     /// until there are none.
     #[must_use]
     pub fn settle(&self) -> Vec<Draft> {

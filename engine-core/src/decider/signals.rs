@@ -25,7 +25,8 @@ impl Refusal {
 }
 
 impl Run {
-    /// SignalAccepted with its effects, or SignalRejected; nothing for a signal that was decided before.
+    /// SignalAccepted with its effects, or SignalRejected (SIGNAL-5); nothing for a signal that was decided before
+    /// (SIGNAL-6).
     pub(super) fn signal(&self, signal: &Signal) -> Vec<Draft> {
         if self.state.signals.contains(&signal.signal_id) {
             return Vec::new();
@@ -74,7 +75,7 @@ impl Run {
                 format!("the run is {status} and has not started"),
             ));
         }
-        // A completion is checked against the step first: an ending run has withdrawn its waits.
+        // A completion is checked against the step first: an ending run has withdrawn its waits (ACTION-12).
         if let Command::CompleteStep { step_id, completion, output } = &signal.command {
             return self.complete_step(signal, step_id, completion, output.as_deref());
         }
@@ -90,6 +91,7 @@ impl Run {
         }
     }
 
+    /// APPROVE-1, APPROVE-2, APPROVE-3.
     fn approve(&self, signal: &Signal) -> Decided {
         let policies = &self.state.settings.policies;
         if self.state.status != Some(RunStatus::Pending) || policies.approval == Approval::Auto {

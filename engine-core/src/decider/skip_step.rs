@@ -10,6 +10,7 @@ use crate::machine::StepStatus;
 use crate::signal::Signal;
 
 impl Run {
+    /// SKIPSTEP-1, SKIPSTEP-2, SKIPSTEP-3, SKIPSTEP-4.
     pub(super) fn skip_step(&self, signal: &Signal, step_id: &StepId) -> Decided {
         let step = self.signalled_step(step_id)?;
         let cell = self.cell(step);

@@ -7,7 +7,7 @@ use crate::event::{Draft, EventType};
 use crate::machine::{RunStatus, run};
 use crate::plan::{Approval, CompiledPlan};
 
-/// Whether this process may decide for a run that was queued so.
+/// Whether this process may decide for a run that was queued so (CORE-24).
 pub(super) fn check_queued(plan: &CompiledPlan, queued: &RunQueued) -> Result<()> {
     if queued.decider_version != DECIDER_VERSION {
         return Err(Error::new(
@@ -44,7 +44,7 @@ impl Run {
         Ok(vec![Draft::run(started)])
     }
 
-    /// What could not be known before: only a run that has not started can fail so.
+    /// What could not be known before: only a run that has not started can fail so (RUN-3).
     pub(super) fn start_refused(&self, code: Code, message: String) -> Result<Vec<Draft>> {
         if self.state.is_live() {
             return Err(Error::new(
@@ -63,7 +63,7 @@ impl Run {
         })])
     }
 
-    /// A run that needs no person's approval is approved by the system.
+    /// A run that needs no person's approval is approved by the system (START-9).
     pub(super) fn settle_approval(&self) -> Vec<Draft> {
         let automatic = self.state.settings.policies.approval == Approval::Auto;
         if self.state.status != Some(RunStatus::Pending) || !automatic {

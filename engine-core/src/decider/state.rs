@@ -1,4 +1,4 @@
-//! What a run's decisions depend on: a fold over its log. No outputs, only statuses and places in the log,
+//! What a run's decisions depend on: a fold over its log. No outputs, only statuses and places in the log (CORE-18),
 //! so that any engine can carry it.
 
 use std::collections::BTreeSet;
@@ -42,7 +42,7 @@ pub struct State {
     /// A step whose handler asked for a review that nobody has acknowledged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) review: Option<u32>,
-    /// Signals that were decided; none is decided twice.
+    /// Signals that were decided; none is decided twice (SIGNAL-6).
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) signals: BTreeSet<SignalId>,
 }
@@ -162,7 +162,7 @@ pub(super) enum Disposition {
     /// Nothing: it ended as it should, was skipped, or was cancelled with the run. Also: not ended.
     #[default]
     Settled,
-    /// Skipped because a step it needs failed: the same goes for what needs this one.
+    /// Skipped because a step it needs failed: the same goes for what needs this one (GRAPH-7).
     DependencyFailed,
     /// Skipped by its failure action.
     SkippedByPolicy,
@@ -202,11 +202,11 @@ pub(super) enum Standing {
     /// Not ended.
     #[default]
     Open,
-    /// Ended, and something will still be done about it.
+    /// Ended, and something will still be done about it: satisfies no dependency (GRAPH-4).
     Unresolved,
-    /// Satisfies every dependency on it.
+    /// Satisfies every dependency on it (GRAPH-2).
     Satisfied,
-    /// Ended for good without success: satisfies optional dependencies only.
+    /// Ended for good without success: satisfies optional dependencies only (GRAPH-3).
     Lost,
 }
 
@@ -270,7 +270,7 @@ pub(super) struct Pause {
     pub(super) timed_out: bool,
 }
 
-/// The time a run has used, pauses not counted.
+/// The time a run has used, pauses not counted (RUN-31).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RunClock {
@@ -310,7 +310,7 @@ pub(super) struct Cancelling {
     pub(super) reason: Option<String>,
 }
 
-/// The one grace period of a run: from when its attempts in flight are asked to stop.
+/// The one grace period of a run (CANCEL-5): from when its attempts in flight are asked to stop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Cancellation {

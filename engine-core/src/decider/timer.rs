@@ -1,5 +1,5 @@
 //! Timers: how time comes into a run. An engine starts them, and when one is due TimerFired is appended; only
-//! then does a decision see it.
+//! then does a decision see it (TIME-3).
 
 use std::fmt;
 
@@ -96,7 +96,7 @@ impl Run {
         timers
     }
 
-    /// A timer that does not run any more, or is not due yet, changes nothing.
+    /// A timer that does not run any more, or is not due yet, changes nothing (TIME-6).
     pub(super) fn timer_due(&self, timer: &TimerId, now: Timestamp) -> Vec<Draft> {
         self.timers()
             .into_iter()

@@ -50,7 +50,7 @@ pub struct AttemptView {
 }
 
 impl Run {
-    /// Where the run stands.
+    /// Where the run stands (RUN-11 to RUN-20).
     #[must_use]
     pub fn view(&self) -> RunView {
         let in_flight = self.index.in_flight.len();

@@ -98,7 +98,7 @@ macro_rules! events {
             #[must_use]
             pub fn kind(&self) -> Kind {
                 match self {
-                    // A skip by condition is found by the worker, any other is decided.
+                    // COND-4: a skip by condition is found by the worker, any other is decided.
                     Self::StepSkipped(skip) if skip.reason == SkipReason::ConditionFalse => Kind::Worker,
                     $(Self::$name(_) => Kind::$kind,)*
                     Self::Unknown(_) => Kind::Audit,

@@ -10,7 +10,7 @@ use crate::error::{Code, Error, Result};
 use crate::hash::hex;
 use crate::id::{PlanVersion, RUN_SUBJECT, RunId, SignalId, StepId};
 
-/// Lower-case hexadecimal SHA-256 of `runId|stepId or RUN|n|eventType|planVersion`; unique within a run.
+/// KEY-1: lower-case hexadecimal SHA-256 of `runId|stepId or RUN|n|eventType|planVersion`; unique within a run.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IdempotencyKey([u8; 32]);
 
@@ -39,7 +39,7 @@ impl IdempotencyKey {
     }
 }
 
-/// The `n` of the key: what tells two events of one type about one subject apart.
+/// The `n` of the key (KEY-3): what tells two events of one type about one subject apart.
 fn discriminator(subject: Option<&Subject>, body: &Body) -> String {
     let logical = subject.map_or(1, |subject| subject.attempt);
     let engine = subject.and_then(|subject| subject.engine_attempt).unwrap_or(1);
@@ -108,7 +108,7 @@ impl<'de> Deserialize<'de> for IdempotencyKey {
     }
 }
 
-/// A place that only one event of a run can take, whatever its type.
+/// A place that only one event of a run can take, whatever its type (STORE-5).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Slot {
     /// The end of the run.

@@ -287,7 +287,7 @@ fn invalid(reason: &str) -> Error {
         .with_hint("validate it first")
 }
 
-/// Without any `dependsOn`, and unless it says `mode: graph`, a plan runs one step after another.
+/// Without any `dependsOn`, and unless it says `mode: graph`, a plan runs one step after another (GRAPH-8).
 #[must_use]
 pub fn is_sequential(plan: &Plan) -> bool {
     match plan.mode {
@@ -302,7 +302,8 @@ pub(crate) fn order_of(plan: &Plan, position: usize) -> u32 {
     plan.steps[position].order.unwrap_or_else(|| StepIndex::new(position + 1).0)
 }
 
-/// Makes the edges of a sequential plan: each step after the one before, whatever became of that.
+/// Makes the edges of a sequential plan: each step after the one before, whatever became of that (GRAPH-9,
+/// GRAPH-11).
 fn chain_in_order(plan: &Plan, nodes: &mut [Node]) {
     let mut order: Vec<usize> =
         (0..nodes.len()).filter(|position| nodes[*position].serves.is_none()).collect();

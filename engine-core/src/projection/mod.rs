@@ -257,7 +257,7 @@ impl Projection {
 }
 
 impl Details {
-    /// The end is never before the start, whatever the clocks say.
+    /// The end is never before the start, whatever the clocks say (STEP-11).
     fn end_at(&mut self, at: Timestamp) {
         let earliest = self.started_at.unwrap_or(at);
         self.completed_at.get_or_insert(at.max(earliest));

@@ -137,7 +137,7 @@ impl Projector {
     }
 
     /// Applies delivered events in order. What it has seen before changes nothing. At a gap it stops, and until a
-    /// resync has taken it past the gap it applies nothing.
+    /// resync has taken it past the gap it applies nothing (SNAP-10).
     pub fn advance<'a>(&mut self, events: impl IntoIterator<Item = &'a Event>) -> Advance {
         let mut alerts = Vec::new();
         for event in events {
@@ -160,7 +160,7 @@ impl Projector {
     }
 
     /// Applies the store's answer. Gaps in it are as they are: the store is the authority. Only an answer that
-    /// takes the watermark on, past the gap, ends the staleness.
+    /// takes the watermark on, past the gap, ends the staleness (SNAP-13).
     ///
     /// # Errors
     /// `PLAN_HASH_MISMATCH` when the stored snapshot is of another plan; nothing has changed then.

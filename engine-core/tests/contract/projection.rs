@@ -7,7 +7,8 @@ use engine_core::event::Event;
 use engine_core::event::step::{ArtifactRef, StepCompleted};
 use engine_core::machine::{RunStatus, RunSubstatus, StepStatus};
 use engine_core::projection::{
-    Advance, Freshness, MachineryAlert, Projection, ProjectionRecord, Projector, Resync, ResyncReply, ResyncRequest,
+    Advance, Freshness, MachineryAlert, Projection, ProjectionRecord, Projector, Resync, ResyncReply,
+    ResyncRequest,
 };
 use engine_core::{Code, Timestamp};
 use proptest::prelude::*;
@@ -100,7 +101,7 @@ fn a_finished_run_tells_its_outcome_duration_and_artifacts() {
     assert_eq!(snapshot.total_duration_ms, Some(250));
     assert_eq!(snapshot.progress.elapsed_ms, 250);
     assert!((snapshot.progress.percent - 100.0).abs() < f64::EPSILON);
-    assert_eq!(snapshot.artifacts, [artifact.clone()]);
+    assert_eq!(snapshot.artifacts, std::slice::from_ref(&artifact));
     assert_eq!(snapshot.steps[0].artifacts, [artifact]);
 }
 

@@ -2,7 +2,7 @@
 //!
 //! - [`check`]: what must pass before a change goes in: `test`, `lint`, `ci`;
 //! - [`refresh`]: files that are made from the code: `schemas`, `docs`;
-//! - [`fuzz`] and [`bench`]: the longer campaigns;
+//! - [`fuzz`] and [`mod@bench`]: the longer campaigns;
 //! - [`command`] and [`workspace`]: running other programs, and what is in this workspace.
 
 mod bench;

@@ -90,10 +90,12 @@ impl Run {
     /// The run that a log tells of (CORE-4, CORE-20).
     ///
     /// # Errors
-    /// `UNKNOWN_DECIDER_VERSION` and `PLAN_HASH_MISMATCH` when this process must leave the run alone.
+    /// `UNKNOWN_DECIDER_VERSION` and `PLAN_HASH_MISMATCH` when this process must leave the run alone: it does not know
+    /// the rules or the shape of the events, or has another plan.
     pub fn fold<'a>(plan: Arc<CompiledPlan>, events: impl IntoIterator<Item = &'a Event>) -> Result<Self> {
         let mut run = Self::new(plan);
         for event in events {
+            start::check_shape(event)?;
             if let Body::RunQueued(queued) = &event.body {
                 start::check_queued(&run.plan, queued)?;
             }

@@ -3,7 +3,7 @@
 use super::{DECIDER_VERSION, Run};
 use crate::error::{Code, Error, Result};
 use crate::event::run::{RunApproved, RunFailed, RunQueued, RunStarted};
-use crate::event::{Draft, EventType};
+use crate::event::{Draft, Event, EventType, SCHEMA_VERSION};
 use crate::machine::{RunStatus, run};
 use crate::plan::{Approval, CompiledPlan};
 
@@ -27,6 +27,22 @@ pub(super) fn check_queued(plan: &CompiledPlan, queued: &RunQueued) -> Result<()
         ));
     }
     Ok(())
+}
+
+/// Refuses events of a major version that this process cannot read (VERSION-11).
+pub(super) fn check_shape(event: &Event) -> Result<()> {
+    let major = |version: &str| version.split('.').next().map(str::to_owned);
+    if major(&event.schema_version) == major(SCHEMA_VERSION) {
+        return Ok(());
+    }
+    Err(Error::new(
+        Code::UnknownDeciderVersion,
+        format!(
+            "event {} has the shape of version {} and this process knows {SCHEMA_VERSION}",
+            event.run_seq, event.schema_version
+        ),
+    )
+    .with_hint("leave it to a process that knows that version"))
 }
 
 impl Run {

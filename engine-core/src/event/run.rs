@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::step::{ArtifactRef, SkipReason, StepError, StepOutput};
+use crate::hash::sha256_hex;
 use crate::id::{PlanId, PlanVersion, RunId, SignalId, StepId, TenantId};
 use crate::machine::StepStatus;
 use crate::plan::{Approval, FailFast, OrphanPolicy};
@@ -89,6 +90,22 @@ pub struct RunContext {
     /// How it was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger_source: Option<TriggerSource>,
+}
+
+impl RunContext {
+    /// The hash that is unique over all runs (START-2): asking for the same again gives the same run.
+    #[must_use]
+    pub fn identity(&self, plan: &PlanId, version: &PlanVersion, run_request_id: &str) -> String {
+        let fields = [
+            self.tenant_id.as_str(),
+            &self.project_id,
+            &self.environment_id,
+            plan.as_str(),
+            version.as_str(),
+            run_request_id,
+        ];
+        sha256_hex(fields.join("|"))
+    }
 }
 
 open_enum! {

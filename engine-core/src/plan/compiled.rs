@@ -59,7 +59,7 @@ struct Node {
 }
 
 impl CompiledPlan {
-    /// Compiles a plan that passed [`super::validate`].
+    /// Compiles a plan that passed [`super::validate()`].
     ///
     /// # Errors
     /// `PLAN_INVALID` when the plan's references do not hold together.

@@ -102,3 +102,23 @@ fn the_state_of_another_plan_is_refused() {
     let error = Run::restore(other, world.run.state().clone()).unwrap_err();
     assert_eq!(error.code(), Code::PlanHashMismatch);
 }
+
+#[test]
+fn a_log_of_another_major_shape_is_left_alone() {
+    let world = World::queued(plan());
+    let mut newer = (*world.log[0]).clone();
+    newer.schema_version = "1.7".into();
+    assert!(Run::fold(world.run.plan().clone(), [&newer]).is_ok(), "a minor version only adds");
+    newer.schema_version = "2.0".into();
+    let error = Run::fold(world.run.plan().clone(), [&newer]).unwrap_err();
+    assert_eq!(error.code(), Code::UnknownDeciderVersion);
+}
+
+#[test]
+fn asking_for_the_same_run_again_gives_the_same_identity() {
+    let request = queued(&compile(plan()));
+    let (plan_id, version) = (&request.plan_ref.plan_id, &request.plan_ref.plan_version);
+    let identity = request.context.identity(plan_id, version, "order-17");
+    assert_eq!(identity, engine_core::hash::sha256_hex("acme|project|test|p|1|order-17"));
+    assert_ne!(identity, request.context.identity(plan_id, version, "order-18"));
+}

@@ -34,6 +34,10 @@ pub struct Dispatched {
     pub agent: Option<AgentName>,
     /// Whether a worker has started it; it may have lost that worker.
     pub started: bool,
+    /// Which try is next, from 1.
+    pub try_number: u32,
+    /// The next try does not begin before this time.
+    pub not_before: Option<Timestamp>,
 }
 
 /// A logical attempt of a step.
@@ -63,6 +67,8 @@ pub struct CompensationTask {
     pub handler: HandlerName,
     /// Which try this is, from 1.
     pub try_number: u32,
+    /// It does not begin before this time.
+    pub not_before: Option<Timestamp>,
     /// The key that stays the same over all tries.
     pub idempotency_key: String,
 }
@@ -94,6 +100,7 @@ impl Run {
                 attempt: AttemptRef { step: self.plan.step(step).id.clone(), attempt: compensating.attempt },
                 handler: compensation.handler.clone(),
                 try_number: compensating.tries + 1,
+                not_before: compensating.not_before,
                 idempotency_key: self.compensation_key(step),
             })
         });
@@ -104,12 +111,15 @@ impl Run {
         AttemptRef { step: self.plan.step(step).id.clone(), attempt: self.cell(step).attempt }
     }
 
-    fn dispatched(&self, step: StepIndex) -> Dispatched {
+    pub(super) fn dispatched(&self, step: StepIndex) -> Dispatched {
+        let cell = self.cell(step);
         Dispatched {
             attempt: self.attempt_ref(step),
             handler: self.plan.step(step).handler.clone(),
             agent: self.agent_of(step),
-            started: self.cell(step).status == StepStatus::Running,
+            started: cell.status == StepStatus::Running,
+            try_number: cell.tries + cell.losses + 1,
+            not_before: cell.not_before,
         }
     }
 }

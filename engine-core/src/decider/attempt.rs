@@ -1,8 +1,7 @@
 //! What a worker, or an engine on its own, reports about an attempt.
 
 use super::Run;
-use super::state::Disposition;
-use super::stimulus::Report;
+use super::stimulus::{Report, StepReport};
 use crate::error::{Code, Error, Result};
 use crate::event::step::{
     CancelReason, HumanReviewRequested, SkipReason, StepCancelled, StepError, StepFailed, StepRetried,
@@ -17,73 +16,86 @@ use crate::plan::{Completion, OnWorkerLost};
 use crate::time::Timestamp;
 
 impl Run {
-    pub(super) fn report(
-        &self,
-        step_id: &StepId,
-        attempt: u32,
-        engine_attempt: Option<u32>,
-        report: Report,
-    ) -> Result<Vec<Draft>> {
-        let step = self.step_index(step_id)?;
-        self.check_current(step, attempt)?;
-        let status = self.cell(step).status;
-        let mut subject = self.subject(step);
-        subject.engine_attempt = engine_attempt;
+    pub(super) fn report(&self, told: StepReport) -> Result<Vec<Draft>> {
+        let step = self.step_index(&told.step)?;
+        self.check_current(step, told.attempt)?;
+        if !told.released_by_driver {
+            self.check_released(step)?;
+        }
+        let subject = Subject { engine_attempt: told.engine_attempt, ..self.subject(step) };
+        let mut drafts = Vec::with_capacity(1);
+        let mut status = self.cell(step).status;
+        if let (StepStatus::Pending, Some(start)) = (status, told.start) {
+            self.check_not_stopping(step)?;
+            drafts.push(Draft::step(subject.clone(), start));
+            status = StepStatus::Running;
+        }
         let legal = |on| step::next(Some(status), on).map(|_| ());
-        match report {
+        let definition = self.plan.step(step);
+        match told.report {
             Report::Started(started) => {
                 legal(EventType::StepStarted)?;
-                self.check_may_start(step)?;
-                Ok(vec![Draft::step(subject, started)])
+                self.check_not_stopping(step)?;
+                drafts.push(Draft::step(subject, started));
             }
             Report::ConditionFalse => {
                 legal(EventType::StepSkipped)?;
-                self.check_may_start(step)?;
+                self.check_not_stopping(step)?;
                 let reason = SkipReason::ConditionFalse;
-                Ok(vec![Draft::step(subject, StepSkipped { reason, signal_id: None, caused_by_step: None })])
+                drafts.push(Draft::step(
+                    subject,
+                    StepSkipped { reason, signal_id: None, caused_by_step: None },
+                ));
             }
             Report::Waiting(waiting) => {
                 legal(EventType::StepWaiting)?;
                 self.check_not_waiting(step)?;
-                if self.plan.step(step).completion != Completion::Manual {
-                    return Err(illegal(step_id, "its completion is auto, so it cannot wait for a person"));
+                if definition.completion != Completion::Manual {
+                    return Err(illegal(
+                        &told.step,
+                        "its completion is auto, so it cannot wait for a person",
+                    ));
                 }
-                Ok(vec![Draft::step(subject, waiting)])
+                drafts.push(Draft::step(subject, waiting));
             }
             Report::Completed(completed) => {
                 legal(EventType::StepCompleted)?;
-                if self.plan.step(step).completion == Completion::Manual {
-                    return Err(illegal(
-                        step_id,
-                        "its completion is manual: it waits, and COMPLETE_STEP ends it",
-                    ));
+                if definition.completion == Completion::Manual {
+                    let reason = "its completion is manual: it waits, and COMPLETE_STEP ends it";
+                    return Err(illegal(&told.step, reason));
                 }
-                Ok(vec![Draft::step(subject, completed)])
+                drafts.push(Draft::step(subject, completed));
             }
             Report::Failed { error, started_at, ended_at } => {
                 self.check_not_waiting(step)?;
-                self.check_released(step)?;
-                Ok(self.failed(step, subject, error, started_at, ended_at))
+                let verdict = definition.retry.verdict(&error, self.cell(step).tries + 1);
+                let tried = Tried { error, started_at, ended_at, verdict };
+                self.failed(step, subject, status, tried, &mut drafts);
+            }
+            Report::EngineFailed { error } => {
+                self.check_not_waiting(step)?;
+                let tried = Tried { error, started_at: None, ended_at: None, verdict: Verdict::Final };
+                self.failed(step, subject, status, tried, &mut drafts);
             }
             Report::WorkerLost { message } => {
                 legal(EventType::StepRetried)?;
                 self.check_not_waiting(step)?;
-                Ok(self.worker_lost(step, subject, message))
+                drafts.push(self.worker_lost(step, subject, message));
             }
             Report::Cancelled => {
                 legal(EventType::StepCancelled)?;
                 self.check_not_waiting(step)?;
-                self.check_released(step)?;
-                Ok(vec![self.gave_up(step, subject)])
+                drafts.push(self.gave_up(step, subject));
             }
             Report::ReviewRequested { reason, context } => {
                 if status != StepStatus::Running {
-                    return Err(illegal(step_id, "only a running attempt can ask for review"));
+                    return Err(illegal(&told.step, "only a running attempt can ask for review"));
                 }
                 let number = self.cell(step).reviews + 1;
-                Ok(vec![Draft::step(subject, HumanReviewRequested { number, reason, context })])
+                drafts.push(Draft::step(subject, HumanReviewRequested { number, reason, context }));
             }
         }
+        Ok(drafts)
     }
 
     /// Refuses reports about a run or an attempt that has ended (STEP-2, PAUSE-9).
@@ -106,33 +118,29 @@ impl Run {
         if attempt == 0 || attempt > cell.attempt {
             return Err(illegal(id, &format!("it has no attempt {attempt}, its latest is {}", cell.attempt)));
         }
-        let latest = attempt == cell.attempt;
-        if latest && cell.disposition == Disposition::Orphaned {
+        if attempt == cell.orphaned {
             return Err(Error::new(
                 Code::OrphanedTask,
                 format!("attempt {attempt} of {id} was given up when a pause stopped waiting for it"),
             ));
         }
-        if !latest || cell.status.is_terminal() {
+        if attempt < cell.attempt || cell.status.is_terminal() {
             return Err(Error::new(Code::StepTerminal, format!("attempt {attempt} of {id} has ended")));
         }
         Ok(())
     }
 
+    /// PAUSE-3: only what was released may start, and so have any outcome.
     fn check_released(&self, step: StepIndex) -> Result<()> {
         if self.cell(step).released {
             Ok(())
         } else {
-            Err(illegal(
-                &self.plan.step(step).id,
-                "its attempt was not released: PENDING to RUNNING must wait",
-            ))
+            let reason = "its attempt was not released: PENDING to RUNNING must wait";
+            Err(illegal(&self.plan.step(step).id, reason))
         }
     }
 
-    /// PAUSE-3: only what was released may start; and nothing starts that would be stopped at once.
-    fn check_may_start(&self, step: StepIndex) -> Result<()> {
-        self.check_released(step)?;
+    fn check_not_stopping(&self, step: StepIndex) -> Result<()> {
         if self.stops_in_flight() {
             return Err(Error::new(
                 Code::RunEnding,
@@ -150,58 +158,56 @@ impl Run {
         }
     }
 
+    /// A try failed: another follows, or the failure is final, or the attempt was asked to stop anyway.
     fn failed(
         &self,
         step: StepIndex,
         subject: Subject,
-        error: StepError,
-        started_at: Option<Timestamp>,
-        ended_at: Option<Timestamp>,
-    ) -> Vec<Draft> {
-        if error.class == FailureClass::Cancelled {
-            return vec![self.gave_up(step, subject)];
-        }
+        status: StepStatus,
+        tried: Tried,
+        drafts: &mut Vec<Draft>,
+    ) {
+        let Tried { error, started_at, ended_at, verdict } = tried;
         let cell = self.cell(step);
-        let tries = cell.tries + 1;
-        match self.plan.step(step).retry.verdict(&error, tries) {
-            // What is asked to stop is not tried again.
-            Verdict::TryAgain { .. } if self.stops_in_flight() => {
-                vec![Draft { subject: Some(subject), ..self.cancelled(step, false) }]
-            }
+        // What is asked to stop is not tried again.
+        let stops = self.stops_in_flight() && matches!(verdict, Verdict::TryAgain { .. });
+        if error.class == FailureClass::Cancelled || stops {
+            drafts.push(self.gave_up(step, subject));
+            return;
+        }
+        if status == StepStatus::Pending {
+            drafts.push(self.started_by_the_engine(step, &subject));
+        }
+        drafts.push(match verdict {
             Verdict::TryAgain { delay_ms } => {
-                let mut drafts = self.started_by_the_engine(step, &subject);
                 let retried = StepRetried { error, started_at, ended_at, delay_ms, worker_lost: false };
-                drafts.push(Draft::step(self.numbered(step, subject), retried));
-                drafts
+                Draft::step(self.numbered(step, subject), retried)
             }
             Verdict::Final => {
-                let mut drafts = self.started_by_the_engine(step, &subject);
-                let failed = StepFailed { error, tries, losses: cell.losses, manual: None };
-                drafts.push(Draft::step(subject, failed));
-                drafts
+                let failed = StepFailed { error, tries: cell.tries + 1, losses: cell.losses, manual: None };
+                Draft::step(subject, failed)
             }
-        }
+        });
     }
 
     /// A lost worker is no failed try, up to a point (WORKER-9, WORKER-12, WORKER-13).
-    fn worker_lost(&self, step: StepIndex, subject: Subject, message: String) -> Vec<Draft> {
+    fn worker_lost(&self, step: StepIndex, subject: Subject, message: String) -> Draft {
         let cell = self.cell(step);
         let definition = self.plan.step(step);
         let losses = cell.losses + 1;
         let code = Code::WorkerLost.as_str();
         if self.stops_in_flight() {
-            return vec![Draft { subject: Some(subject), ..self.cancelled(step, true) }];
+            return Draft { subject: Some(subject), ..self.cancelled(step, true) };
         }
-        let too_many = definition.on_worker_lost == OnWorkerLost::Fail || losses > definition.max_losses;
-        vec![if too_many {
+        if definition.on_worker_lost == OnWorkerLost::Fail || losses > definition.max_losses {
             let error = StepError::new(FailureClass::Permanent, code, message);
-            Draft::step(subject, StepFailed { error, tries: cell.tries, losses, manual: None })
-        } else {
-            let error = StepError::new(FailureClass::Transient, code, message);
-            let retried =
-                StepRetried { error, started_at: None, ended_at: None, delay_ms: 0, worker_lost: true };
-            Draft::step(self.numbered(step, subject), retried)
-        }]
+            return Draft::step(subject, StepFailed { error, tries: cell.tries, losses, manual: None });
+        }
+        let error = StepError::new(FailureClass::Transient, code, message);
+        let retried = StepRetried { error, started_at: None, ended_at: None, delay_ms: 0, worker_lost: true };
+        // Whoever tells of the loss counts its own delivery: the lost try is the one before.
+        let lost = Subject { engine_attempt: None, ..subject };
+        Draft::step(self.numbered(step, lost), retried)
     }
 
     /// The handler stopped: because it was asked to, or on its own, which counts as a failure (FAIL-8).
@@ -215,26 +221,22 @@ impl Run {
     }
 
     /// An engine may report a failure that no worker ever saw: the attempt started and failed at once (WORKER-17).
-    fn started_by_the_engine(&self, step: StepIndex, subject: &Subject) -> Vec<Draft> {
-        if self.cell(step).status != StepStatus::Pending {
-            return Vec::new();
-        }
-        let agent = self.agent_of(step);
+    fn started_by_the_engine(&self, step: StepIndex, subject: &Subject) -> Draft {
         let started = StepStarted {
             handler: self.plan.step(step).handler.clone(),
-            agent,
+            agent: self.agent_of(step),
             worker: "engine".to_owned(),
             claim_until: None,
             idempotency_token: None,
         };
-        vec![Draft::step(subject.clone(), started)]
+        Draft::step(subject.clone(), started)
     }
 
-    /// The number of the try: the platform's, else one more than those before (ATTEMPT-6).
-    fn numbered(&self, step: StepIndex, mut subject: Subject) -> Subject {
-        let cell = self.cell(step);
-        subject.engine_attempt.get_or_insert(cell.engine_attempt.max(cell.tries + cell.losses) + 1);
-        subject
+    /// The number of the try: the platform's where it counts on, else one more than before (ATTEMPT-6). A platform
+    /// that begins again at 1 must not make two tries look like one (ATTEMPT-11).
+    fn numbered(&self, step: StepIndex, subject: Subject) -> Subject {
+        let next = self.cell(step).engine_attempt + 1;
+        Subject { engine_attempt: Some(subject.engine_attempt.unwrap_or(next).max(next)), ..subject }
     }
 
     /// The executor of the latest attempt.
@@ -242,6 +244,14 @@ impl Run {
         let chain = self.plan.agent_chain(step);
         chain.get(self.cell(step).agent as usize).map(|agent| self.plan.agent(*agent).clone())
     }
+}
+
+/// A try that failed.
+struct Tried {
+    error: StepError,
+    started_at: Option<Timestamp>,
+    ended_at: Option<Timestamp>,
+    verdict: Verdict,
 }
 
 fn illegal(step: &StepId, reason: &str) -> Error {

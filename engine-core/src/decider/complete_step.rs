@@ -20,20 +20,25 @@ impl Run {
     ) -> Decided {
         let step = self.signalled_step(step_id)?;
         let cell = self.cell(step);
-        let same_token = cell.token.as_deref() == Some(completion.completion_token.as_str());
+        let token = Some(completion.completion_token.as_str());
+        let open = cell.is_waiting() && cell.token.as_deref() == token;
+        // COMPLETE-7: the same completion again; its effect is in the log already.
+        if !open && cell.completed_token.as_deref() == token {
+            return Ok(Vec::new());
+        }
         if cell.status.is_terminal() {
-            // COMPLETE-7: the same completion again; its effect is in the log already.
-            return if same_token {
-                Ok(Vec::new())
-            } else {
-                Err(Refusal::new(Code::StepTerminal, format!("{step_id} has ended: {}", cell.status)))
-            };
+            return Err(match self.state.ending {
+                Some(_) => {
+                    Refusal::new(Code::RunEnding, format!("the run is ending and has withdrawn {step_id}"))
+                }
+                None => Refusal::new(Code::StepTerminal, format!("{step_id} has ended: {}", cell.status)),
+            });
         }
         if !cell.is_waiting() {
             let message = format!("{step_id} is {} and does not wait for a person", cell.status);
             return Err(Refusal::new(Code::StepNotWaiting, message));
         }
-        if !same_token {
+        if !open {
             let message = format!("the token is not the one that {step_id} handed out when it began to wait");
             return Err(Refusal::new(Code::TokenMismatch, message));
         }

@@ -1,4 +1,4 @@
-//! What each event changes. Total and idempotent: a duplicate, an event that is illegal in the current state, or
+//! What each event changes. The log is right: an end that is stored stands. Total and idempotent: a duplicate, an event that is illegal in the current state, or
 //! one of an unknown type changes nothing but the watermark (CORE-6, CORE-7, CORE-8). Duplicates are recognised by what
 //! the state says, not by their place in the log (CORE-9), because an engine may fold siblings in another order.
 
@@ -13,16 +13,20 @@ use crate::event::step::{CancelReason, RetryReason, SkipReason, StepRetryRequest
 use crate::event::{Body, Event, EventType, Kind, Subject};
 use crate::machine::{RunStatus, StepStatus, run, step};
 use crate::plan::compiled::StepIndex;
-use crate::signal::SignalType;
+use crate::signal::{ManualCompletion, SignalType};
 use crate::time::Timestamp;
 
 impl Run {
     /// Applies one event and works out what it releases (CORE-10).
     pub fn evolve(&mut self, event: &Event) {
-        self.state.watermark = self.state.watermark.max(event.run_seq);
-        if event.body.kind() == Kind::Decision && event.run_seq > self.state.last_decision_seq {
-            self.state.last_decision_seq = event.run_seq;
+        let fresh = self.state.note_place(event.run_seq);
+        if fresh && event.body.kind() == Kind::Decision {
             self.state.decisions += 1;
+        }
+        match &event.body {
+            Body::SignalAccepted(accepted) => drop(self.state.signals.insert(accepted.signal_id.clone())),
+            Body::SignalRejected(rejected) => drop(self.state.signals.insert(rejected.signal_id.clone())),
+            _ => {}
         }
         // RUN-2: nothing changes a run that has ended.
         if self.state.status.is_some_and(RunStatus::is_terminal) {
@@ -48,6 +52,7 @@ impl Run {
                     self.stop_clock(now);
                     self.state.pause =
                         Pause { number: paused.pause_number, since: now, drained: false, timed_out: false };
+                    self.hold_failures(now);
                 }
             }
             Body::RunDrained(drained) => {
@@ -66,7 +71,6 @@ impl Run {
             Body::RunFailed(_) => self.enter(EventType::RunFailed),
             Body::RunCancelled(_) => self.enter(EventType::RunCancelled),
             Body::SignalAccepted(accepted) => {
-                self.state.signals.insert(accepted.signal_id.clone());
                 if accepted.signal_type == SignalType::Cancel {
                     let cancelling = Cancelling {
                         signal: accepted.signal_id.clone(),
@@ -76,15 +80,15 @@ impl Run {
                     self.begin_cancelling(cancelling, now);
                 }
             }
-            Body::SignalRejected(rejected) => {
-                self.state.signals.insert(rejected.signal_id.clone());
-            }
             Body::TimerFired(fired) => {
                 if let Ok(timer) = fired.timer_id.parse() {
                     self.timer_fired(&timer, now);
                 }
             }
-            Body::CheckpointCreated(_) | Body::AlertRaised(_) | Body::Unknown(_) => {}
+            Body::SignalRejected(_)
+            | Body::CheckpointCreated(_)
+            | Body::AlertRaised(_)
+            | Body::Unknown(_) => {}
             body => {
                 if let Some(subject) = &event.subject
                     && let Some(step) = self.plan.find(subject.step.as_str())
@@ -99,6 +103,9 @@ impl Run {
         let now = event.emitted_at;
         let latest = subject.attempt == self.cell(step).attempt;
         let moves = |run: &Self, on| latest && step::next(Some(run.cell(step).status), on).is_ok();
+        // A stored end has taken the attempt's slot, so it stands: also one that was decided before its writer saw
+        // the attempt start.
+        let ends = |run: &Self| latest && !run.cell(step).status.is_terminal();
         match body {
             Body::StepStarted(_) if moves(self, EventType::StepStarted) => {
                 self.change(step, now, |cell| {
@@ -112,6 +119,7 @@ impl Run {
                 if engine_attempt > self.cell(step).engine_attempt {
                     self.change(step, now, |cell| {
                         cell.engine_attempt = engine_attempt;
+                        cell.not_before = Some(now.plus_millis(retried.delay_ms));
                         if retried.worker_lost {
                             cell.losses += 1;
                         } else {
@@ -126,32 +134,37 @@ impl Run {
                 let token = waiting.completion_token.as_str().into();
                 self.change(step, now, |cell| cell.token = Some(token));
             }
-            Body::StepCompleted(_) if moves(self, EventType::StepCompleted) => {
+            Body::StepCompleted(completed) if ends(self) => {
                 self.change(step, now, |cell| {
                     cell.end(StepStatus::Success, event.run_seq, Disposition::Settled);
                     cell.success = Some(Success { attempt: cell.attempt, seq: event.run_seq });
+                    cell.note_completion(completed.manual.as_ref());
                 });
                 self.fallback_succeeded(step, now);
             }
-            Body::StepFailed(failed) if moves(self, EventType::StepFailed) => {
+            Body::StepFailed(failed) if ends(self) => {
                 self.state.failures += 1;
                 self.change(step, now, |cell| {
                     cell.end(StepStatus::Failed, event.run_seq, Disposition::Settled);
                     cell.code = Some(failed.error.code.as_str().into());
+                    cell.note_completion(failed.manual.as_ref());
                 });
                 self.resolve_failure(step, now);
             }
-            Body::StepCancelled(cancelled) if moves(self, EventType::StepCancelled) => {
+            Body::StepCancelled(cancelled) if ends(self) => {
                 self.change(step, now, |cell| {
                     cell.end(StepStatus::Cancelled, event.run_seq, Disposition::Settled);
                     cell.code = Some(cancelled.reason.as_str().into());
+                    cell.note_completion(cancelled.manual.as_ref());
                 });
                 match cancelled.reason {
-                    CancelReason::Orphaned => {
-                        self.change(step, now, |cell| cell.disposition = Disposition::Orphaned);
-                    }
-                    CancelReason::Manual | CancelReason::Handler => self.resolve_failure(step, now),
-                    _ => {}
+                    CancelReason::Orphaned => self.change(step, now, |cell| {
+                        cell.disposition = Disposition::Orphaned;
+                        cell.orphaned = cell.attempt;
+                    }),
+                    // While a run ends nothing follows from a cancellation; otherwise it is a failure.
+                    _ if self.state.ending.is_some() => {}
+                    _ => self.resolve_failure(step, now),
                 }
             }
             Body::StepSkipped(skipped) => self.skipped(event, step, subject, &skipped.reason),
@@ -172,8 +185,12 @@ impl Run {
                     && self.state.compensating.is_none()
                     && self.cell(step).compensation == CompensationState::None =>
             {
-                self.state.compensating =
-                    Some(Compensating { step: number(step), attempt: subject.attempt, tries: 0 });
+                self.state.compensating = Some(Compensating {
+                    step: number(step),
+                    attempt: subject.attempt,
+                    tries: 0,
+                    not_before: None,
+                });
                 self.state.compensation_begun = true;
             }
             Body::CompensationCompleted(_) if self.is_compensating(step) => {
@@ -186,6 +203,7 @@ impl Run {
                     && tries > compensating.tries
                 {
                     compensating.tries = tries;
+                    compensating.not_before = failed.delay_ms.map(|delay| now.plus_millis(delay));
                     if !failed.will_retry {
                         self.compensated(step, CompensationState::Failed, now);
                     }
@@ -206,6 +224,8 @@ impl Run {
             policies: queued.policies.clone(),
             capabilities: queued.capabilities,
             triggered_by: queued.context.triggered_by.as_deref().map(Arc::from),
+            plan_hash: queued.plan_ref.sha256.as_str().into(),
+            decider_version: queued.decider_version,
         };
         if let Some(origin) = &queued.origin {
             self.take_over(&origin.reused);
@@ -217,7 +237,7 @@ impl Run {
         let cell = self.cell(step);
         // ATTEMPT-4: a failed attempt stays; the skip is an attempt of its own.
         let after_failure = cell.has_failed() && subject.attempt == cell.attempt + 1;
-        let in_place = cell.status == StepStatus::Pending && subject.attempt == cell.attempt;
+        let in_place = !cell.status.is_terminal() && subject.attempt == cell.attempt;
         if !after_failure && !in_place {
             return;
         }
@@ -306,6 +326,13 @@ impl Cell {
         self.disposition = disposition;
     }
 
+    /// Remembers by which token a person ended the attempt.
+    fn note_completion(&mut self, manual: Option<&ManualCompletion>) {
+        if let Some(manual) = manual {
+            self.completed_token = Some(manual.completion_token.as_str().into());
+        }
+    }
+
     /// Makes the cell that of a new attempt. What later decisions need of earlier attempts stays, also that the
     /// step's own delay is over (GRAPH-16).
     fn next_attempt(&mut self) {
@@ -316,6 +343,8 @@ impl Cell {
             success: self.success,
             compensation: self.compensation,
             delays: self.delays,
+            completed_token: self.completed_token.take(),
+            orphaned: self.orphaned,
             delay: match self.delay {
                 Delay::Over => Delay::Over,
                 Delay::None | Delay::Due(_) => Delay::None,

@@ -17,15 +17,20 @@ impl Run {
     /// Finds what follows the failure of `step`'s latest attempt, at the moment it is folded: releases after it
     /// depend on it (ACTION-7).
     pub(super) fn resolve_failure(&mut self, step: StepIndex, now: Timestamp) {
-        let disposition = self.action_after_failure(step).unwrap_or_else(|| self.give_up(step, now));
+        let action = self.action_after_failure(step);
+        let disposition = match action {
+            // ACTION-8: while a run ends, no action creates an attempt and no fallback starts.
+            Some(action) if self.state.ending.is_none() => action,
+            Some(_) => Disposition::Aborted,
+            None => self.give_up(step, now),
+        };
         self.change(step, now, |cell| cell.disposition = disposition);
         self.fallback_failed(step, now);
     }
 
     /// The step's action, if it still has one that can be done.
     fn action_after_failure(&self, step: StepIndex) -> Option<Disposition> {
-        // ACTION-8: while a run ends, no action creates an attempt and no fallback starts.
-        if self.state.ending.is_some() || self.too_many_failures() {
+        if self.too_many_failures() {
             return None;
         }
         let cell = self.cell(step);
@@ -56,6 +61,7 @@ impl Run {
             return Disposition::GivenUp;
         }
         if self.state.ending.is_some() {
+            self.note_earlier_cause(step);
             return Disposition::Aborted;
         }
         let hard = self.too_many_failures();
@@ -77,17 +83,46 @@ impl Run {
     }
 
     fn begin_failing(&mut self, step: StepIndex, code: Code, now: Timestamp) {
+        self.state.ending = Some(Ending::Failing(self.failing(step, code)));
+        let settings = &self.state.settings;
+        if settings.policies.fail_fast == FailFast::Cancel && settings.capabilities.fail_fast_cancel {
+            self.ask_to_stop(now);
+        }
+    }
+
+    fn failing(&self, step: StepIndex, code: Code) -> Failing {
         let cell = self.cell(step);
-        self.state.ending = Some(Ending::Failing(Failing {
+        Failing {
             code,
             step: number(step),
             attempt: cell.attempt,
             seq: cell.end_seq,
             step_code: cell.code.clone().unwrap_or_else(|| Arc::from(Code::StepFailed.as_str())),
-        }));
-        let settings = &self.state.settings;
-        if settings.policies.fail_fast == FailFast::Cancel && settings.capabilities.fail_fast_cancel {
-            self.ask_to_stop(now);
+        }
+    }
+
+    /// RUN-26: the root cause is the first in the log, also where siblings are folded in another order.
+    fn note_earlier_cause(&mut self, step: StepIndex) {
+        if let Some(Ending::Failing(failing)) = &self.state.ending
+            && failing.code == Code::StepFailed
+            && self.cell(step).end_seq < failing.seq
+        {
+            self.state.ending = Some(Ending::Failing(self.failing(step, Code::StepFailed)));
+        }
+    }
+
+    /// A pause that was decided before its driver saw an abort: the failures wait for a person, as if they had come
+    /// after it (RUN-34).
+    pub(super) fn hold_failures(&mut self, now: Timestamp) {
+        if self.state.compensation_begun || !matches!(self.state.ending, Some(Ending::Failing(_))) {
+            return;
+        }
+        self.state.ending = None;
+        self.state.cancellation = Default::default();
+        for step in self.plan.indices() {
+            if self.cell(step).has_failed() && self.cell(step).disposition == Disposition::Aborted {
+                self.change(step, now, |cell| cell.disposition = Disposition::Held);
+            }
         }
     }
 

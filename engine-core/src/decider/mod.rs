@@ -51,7 +51,7 @@ use std::sync::Arc;
 
 pub use actions::{Actions, AttemptRef, CompensationTask, Dispatched, Timer};
 pub use state::State;
-pub use stimulus::{Report, Stimulus};
+pub use stimulus::{Report, StepReport, Stimulus};
 pub use timer::TimerId;
 pub use view::{AttemptView, RunView};
 
@@ -71,6 +71,8 @@ pub struct Run {
     plan: Arc<CompiledPlan>,
     state: State,
     index: Index,
+    /// Released since somebody last asked; no part of the state.
+    fresh: Vec<StepIndex>,
 }
 
 impl PartialEq for Run {
@@ -107,20 +109,15 @@ impl Run {
     /// The run with a state that was carried elsewhere (CORE-19).
     ///
     /// # Errors
-    /// `PLAN_HASH_MISMATCH` when the state belongs to a plan with another number of steps.
+    /// `UNKNOWN_DECIDER_VERSION` and `PLAN_HASH_MISMATCH` when the state was made by other rules or of another plan.
     pub fn restore(plan: Arc<CompiledPlan>, state: State) -> Result<Self> {
-        if state.steps.len() != plan.len() {
-            return Err(Error::new(
-                Code::PlanHashMismatch,
-                format!("the state has {} steps and the plan {}", state.steps.len(), plan.len()),
-            ));
-        }
+        start::check_carried(&plan, &state)?;
         Ok(Self::with_state(plan, state))
     }
 
     fn with_state(plan: Arc<CompiledPlan>, mut state: State) -> Self {
         let index = Index::rebuild(&plan, &mut state);
-        Self { plan, state, index }
+        Self { plan, state, index, fresh: Vec::new() }
     }
 
     /// The state, to be stored or carried.
@@ -146,9 +143,7 @@ impl Run {
             Stimulus::Queue(queued) => self.queue(*queued),
             Stimulus::Started(started) => self.started(*started),
             Stimulus::StartRefused { code, message } => self.start_refused(code, message),
-            Stimulus::Step { step, attempt, engine_attempt, report } => {
-                self.report(&step, attempt, engine_attempt, *report)
-            }
+            Stimulus::Step(report) => self.report(*report),
             Stimulus::Compensation { step, outcome } => self.compensation_outcome(&step, outcome),
             Stimulus::Signal(signal) => Ok(self.signal(&signal)),
             Stimulus::TimerDue { timer, now } => Ok(self.timer_due(&timer, now)),

@@ -2,6 +2,7 @@
 //! worked out anew from a later state and never taken back, so re-issuing one is harmless (CORE-11, CORE-12, CORE-13).
 
 use super::Run;
+use super::actions::Dispatched;
 use crate::machine::RunStatus;
 use crate::time::Timestamp;
 
@@ -24,6 +25,18 @@ impl Run {
         }
         while let Some(step) = self.index.next_release(&self.plan, &self.state) {
             self.change(step, now, |cell| cell.released = true);
+            self.fresh.push(step);
         }
+    }
+
+    /// Attempts that were released since this was last asked, in the order of release. A driver that has acted on
+    /// [`Run::actions`] once needs only these afterwards.
+    pub fn take_released(&mut self) -> Vec<Dispatched> {
+        let fresh = std::mem::take(&mut self.fresh);
+        fresh
+            .into_iter()
+            .filter(|step| self.cell(*step).is_in_flight() && !self.stops_in_flight())
+            .map(|step| self.dispatched(step))
+            .collect()
     }
 }

@@ -1,5 +1,6 @@
 //! How a run comes to be: queued, approved, started, or refused.
 
+use super::state::State;
 use super::{DECIDER_VERSION, Run};
 use crate::error::{Code, Error, Result};
 use crate::event::run::{RunApproved, RunFailed, RunQueued, RunStarted};
@@ -10,11 +11,7 @@ use crate::plan::{Approval, CompiledPlan};
 /// Whether this process may decide for a run that was queued so (CORE-24).
 pub(super) fn check_queued(plan: &CompiledPlan, queued: &RunQueued) -> Result<()> {
     if queued.decider_version != DECIDER_VERSION {
-        return Err(Error::new(
-            Code::UnknownDeciderVersion,
-            format!("the run needs decider {} and this is {DECIDER_VERSION}", queued.decider_version),
-        )
-        .with_hint("leave it to a process that knows that version"));
+        return Err(unknown_version(queued.decider_version));
     }
     if queued.plan_ref.sha256 != plan.hash() {
         return Err(Error::new(
@@ -27,6 +24,26 @@ pub(super) fn check_queued(plan: &CompiledPlan, queued: &RunQueued) -> Result<()
         ));
     }
     Ok(())
+}
+
+/// Whether this process may decide for a run whose state was carried so.
+pub(super) fn check_carried(plan: &CompiledPlan, state: &State) -> Result<()> {
+    if state.status.is_some() && state.settings.decider_version != DECIDER_VERSION {
+        return Err(unknown_version(state.settings.decider_version));
+    }
+    let same_plan = state.status.is_none() || *state.settings.plan_hash == *plan.hash();
+    if state.steps.len() != plan.len() || !same_plan {
+        return Err(Error::new(Code::PlanHashMismatch, "the state is of a run of another plan"));
+    }
+    Ok(())
+}
+
+fn unknown_version(version: u32) -> Error {
+    Error::new(
+        Code::UnknownDeciderVersion,
+        format!("the run needs decider {version} and this is {DECIDER_VERSION}"),
+    )
+    .with_hint("leave it to a process that knows that version")
 }
 
 /// Refuses events of a major version that this process cannot read (VERSION-11).

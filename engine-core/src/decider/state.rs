@@ -19,10 +19,13 @@ use crate::time::Timestamp;
 pub struct State {
     /// The highest place in the log that was folded.
     pub(super) watermark: u64,
+    /// Everything up to this place was folded.
+    pub(super) floor: u64,
+    /// Places above the floor that were folded: an engine may fold siblings in another order.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub(super) above: BTreeSet<u64>,
     /// How many decision events were folded.
     pub(super) decisions: u64,
-    /// The place of the last of them.
-    pub(super) last_decision_seq: u64,
     pub(super) status: Option<RunStatus>,
     pub(super) run_id: Option<RunId>,
     pub(super) settings: Settings,
@@ -55,6 +58,8 @@ pub(super) struct Settings {
     pub(super) policies: EffectivePolicies,
     pub(super) capabilities: FrozenCapabilities,
     pub(super) triggered_by: Option<Arc<str>>,
+    pub(super) plan_hash: Arc<str>,
+    pub(super) decider_version: u32,
 }
 
 /// One step: its latest attempt, and what later decisions need of earlier ones.
@@ -95,9 +100,18 @@ pub(super) struct Cell {
     /// New attempts that the failure action `retry` has made.
     #[serde(skip_serializing_if = "is_default")]
     pub(super) retries: u32,
-    /// The token of the manual wait, kept after it to recognise a repeated completion.
+    /// The token of the manual wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) token: Option<Arc<str>>,
+    /// The token of the latest completion by a person, over all attempts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) completed_token: Option<Arc<str>>,
+    /// The latest attempt that a pause gave up.
+    #[serde(skip_serializing_if = "is_default")]
+    pub(super) orphaned: u32,
+    /// When the next try may begin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) not_before: Option<Timestamp>,
     /// The latest attempt that succeeded, which is what compensation undoes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) success: Option<Success>,
@@ -129,6 +143,9 @@ impl Default for Cell {
             agent: 0,
             retries: 0,
             token: None,
+            completed_token: None,
+            orphaned: 0,
+            not_before: None,
             success: None,
             compensation: CompensationState::None,
             delay: Delay::None,
@@ -326,6 +343,8 @@ pub(super) struct Compensating {
     pub(super) attempt: u32,
     /// Tries that failed.
     pub(super) tries: u32,
+    /// When the next try may begin.
+    pub(super) not_before: Option<Timestamp>,
 }
 
 impl State {
@@ -333,6 +352,30 @@ impl State {
     #[must_use]
     pub fn watermark(&self) -> u64 {
         self.watermark
+    }
+
+    /// Everything up to this place was folded. A driver that meets a conflict reads from here: above it there may be
+    /// events that it does not know, although its watermark is higher.
+    #[must_use]
+    pub fn folded_through(&self) -> u64 {
+        self.floor
+    }
+
+    /// Remembers that the event at `place` was folded; `false` when it was before.
+    pub(super) fn note_place(&mut self, place: u64) -> bool {
+        /// A store that leaves gaps must not make the state grow for ever.
+        const MOST_ABOVE: usize = 1024;
+        self.watermark = self.watermark.max(place);
+        if place <= self.floor || !self.above.insert(place) {
+            return false;
+        }
+        while self.above.len() > MOST_ABOVE {
+            self.floor = self.above.pop_first().unwrap_or(self.floor);
+        }
+        while self.above.remove(&(self.floor + 1)) {
+            self.floor += 1;
+        }
+        true
     }
 
     /// How many decision events were folded: the `expectedDecision` of the next append of decisions.

@@ -27,16 +27,7 @@ pub enum Stimulus {
         message: String,
     },
     /// A worker, or an engine on its own, tells about an attempt.
-    Step {
-        /// The step.
-        step: StepId,
-        /// The logical attempt.
-        attempt: u32,
-        /// The platform's counter, if it has one.
-        engine_attempt: Option<u32>,
-        /// What happened.
-        report: Box<Report>,
-    },
+    Step(Box<StepReport>),
     /// A try at undoing a step has ended.
     Compensation {
         /// The step.
@@ -55,6 +46,32 @@ pub enum Stimulus {
     },
 }
 
+/// What is told about an attempt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepReport {
+    /// The step.
+    pub step: StepId,
+    /// The logical attempt.
+    pub attempt: u32,
+    /// The platform's counter, if it has one. Only for operators: a lower or repeated one does no harm.
+    pub engine_attempt: Option<u32>,
+    /// The run's driver itself handed the attempt out. Its word counts: it may have folded siblings in another order
+    /// than the log, so that the log alone does not tell of the release.
+    pub released_by_driver: bool,
+    /// StepStarted, when it is not in the log yet: it is appended together with and before what is reported.
+    pub start: Option<StepStarted>,
+    /// What happened.
+    pub report: Report,
+}
+
+impl StepReport {
+    /// A report about an attempt that the log shows to be released.
+    #[must_use]
+    pub fn new(step: StepId, attempt: u32, report: Report) -> Self {
+        Self { step, attempt, engine_attempt: None, released_by_driver: false, start: None, report }
+    }
+}
+
 /// What happened to an attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Report {
@@ -70,6 +87,11 @@ pub enum Report {
         started_at: Option<Timestamp>,
         /// When it ended.
         ended_at: Option<Timestamp>,
+    },
+    /// The engine gave the attempt up: no further try comes, whatever the class.
+    EngineFailed {
+        /// What went wrong.
+        error: StepError,
     },
     /// Its worker is gone.
     WorkerLost {
@@ -95,6 +117,6 @@ impl Stimulus {
     /// What happened to an attempt, without a platform counter.
     #[must_use]
     pub fn step(step: StepId, attempt: u32, report: Report) -> Self {
-        Self::Step { step, attempt, engine_attempt: None, report: Box::new(report) }
+        Self::Step(Box::new(StepReport::new(step, attempt, report)))
     }
 }

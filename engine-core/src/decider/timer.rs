@@ -4,7 +4,7 @@
 use std::fmt;
 
 use super::Run;
-use super::state::{Delay, Ending};
+use super::state::Delay;
 use crate::error::{Code, Error, Result};
 use crate::event::Draft;
 use crate::event::run::TimerFired;
@@ -57,52 +57,60 @@ impl std::str::FromStr for TimerId {
 impl Run {
     /// The timers that run now, and when each is due.
     pub(super) fn timers(&self) -> Vec<(TimerId, Timestamp)> {
+        let pause = self.state.pause.number;
+        let fixed = [TimerId::RunTimeout(pause + 1), TimerId::CancelGrace, TimerId::Drain(pause)];
+        let delays = self
+            .index
+            .delayed
+            .iter()
+            .map(|step| TimerId::StepDelay(self.plan.step(*step).id.clone(), self.cell(*step).delays));
+        let all = fixed.into_iter().chain(delays);
+        all.filter_map(|timer| self.due_at(&timer).map(|due| (timer, due))).collect()
+    }
+
+    /// When a timer is due, if it runs now.
+    fn due_at(&self, timer: &TimerId) -> Option<Timestamp> {
         let state = &self.state;
         let limits = &state.settings.limits;
-        let mut timers = Vec::new();
         if !state.is_live() {
-            return timers;
+            return None;
         }
-        if let (Some(timeout), Some(since), Some(RunStatus::Running)) =
-            (limits.run_timeout_ms, state.clock.running_since, state.status)
-        {
-            let settled = matches!(state.ending, Some(Ending::Cancelling(_) | Ending::TimedOut))
-                || state.compensation_begun
-                || state.cancellation.since.is_some();
-            if !settled {
-                let left = timeout.saturating_sub(state.clock.used_ms);
-                timers.push((TimerId::RunTimeout(state.pause.number + 1), since.plus_millis(left)));
+        match timer {
+            TimerId::RunTimeout(stretch) => {
+                let since = state.clock.running_since?;
+                let left = limits.run_timeout_ms?.saturating_sub(state.clock.used_ms);
+                // Once attempts in flight are asked to stop, the grace period bounds the run.
+                let settled = state.cancellation.since.is_some() || state.compensation_begun;
+                let runs = *stretch == state.pause.number + 1 && !settled;
+                runs.then(|| since.plus_millis(left))
+            }
+            TimerId::CancelGrace => {
+                let since = state.cancellation.since?;
+                let runs = !state.cancellation.grace_over && !self.index.in_flight.is_empty();
+                runs.then(|| since.plus_millis(limits.cancel_grace_ms))
+            }
+            TimerId::Drain(pause) => {
+                let runs = state.status == Some(RunStatus::Paused)
+                    && state.ending.is_none()
+                    && *pause == state.pause.number
+                    && !state.pause.drained
+                    && !state.pause.timed_out;
+                runs.then(|| state.pause.since.plus_millis(limits.drain_timeout_ms))
+            }
+            TimerId::StepDelay(step, wait) => {
+                let cell = self.cell(self.plan.find(step.as_str())?);
+                match cell.delay {
+                    Delay::Due(due) if state.ending.is_none() && cell.delays == *wait => Some(due),
+                    _ => None,
+                }
             }
         }
-        if let Some(since) = state.cancellation.since
-            && !state.cancellation.grace_over
-            && !self.index.in_flight.is_empty()
-        {
-            timers.push((TimerId::CancelGrace, since.plus_millis(limits.cancel_grace_ms)));
-        }
-        if state.ending.is_some() {
-            return timers;
-        }
-        if state.status == Some(RunStatus::Paused) && !state.pause.drained && !state.pause.timed_out {
-            let due = state.pause.since.plus_millis(limits.drain_timeout_ms);
-            timers.push((TimerId::Drain(state.pause.number), due));
-        }
-        for step in &self.index.delayed {
-            let cell = self.cell(*step);
-            if let Delay::Due(due) = cell.delay {
-                timers.push((TimerId::StepDelay(self.plan.step(*step).id.clone(), cell.delays), due));
-            }
-        }
-        timers
     }
 
     /// A timer that does not run any more, or is not due yet, changes nothing (TIME-6).
     pub(super) fn timer_due(&self, timer: &TimerId, now: Timestamp) -> Vec<Draft> {
-        self.timers()
-            .into_iter()
-            .filter(|(running, due)| running == timer && *due <= now)
-            .map(|(running, due)| Draft::run(TimerFired { timer_id: running.to_string(), due_at: due }))
-            .collect()
+        let due = self.due_at(timer).filter(|due| *due <= now);
+        due.map(|due_at| Draft::run(TimerFired { timer_id: timer.to_string(), due_at })).into_iter().collect()
     }
 
     pub(super) fn timer_fired(&mut self, timer: &TimerId, now: Timestamp) {

@@ -135,6 +135,23 @@ impl Slot {
     }
 }
 
+impl Slot {
+    /// The slot that closes an attempt to this event: once it is taken, a start, a retry, a wait or a review of that
+    /// attempt comes too late (STORE-14).
+    #[must_use]
+    pub fn closed_to(subject: Option<&Subject>, body: &Body) -> Option<Self> {
+        match body {
+            Body::StepStarted(_)
+            | Body::StepRetried(_)
+            | Body::StepWaiting(_)
+            | Body::HumanReviewRequested(_) => {
+                subject.map(|subject| Self::AttemptEnd(subject.step.clone(), subject.attempt))
+            }
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Slot {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -10,9 +10,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures_core::stream::BoxStream;
 
+use crate::decider::Run;
 use crate::error::Result;
 use crate::event::run::RunQueued;
-use crate::event::{Draft, Event};
+use crate::event::{Body, Draft, Event, Kind};
 use crate::id::{PlanId, RunId, SignalId, StepId, TenantId};
 use crate::machine::RunStatus;
 use crate::projection::{ResyncReply, ResyncRequest};
@@ -76,15 +77,39 @@ pub struct AppendRequest {
 /// How an append settles conflicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AppendAs {
-    /// Worker and audit events: each stands alone. One whose key or slot is taken changes nothing and the stored
-    /// event is returned in its place; the others are stored.
+    /// Worker and audit events: each stands alone. One whose key or slot is taken, or that
+    /// [comes too late](crate::event::Slot::closed_to) for its attempt, changes nothing, and the stored event that is
+    /// in its way is returned in its place; the others are stored.
     Worker,
-    /// Decisions: all or nothing. When `expected` decisions are not what the log has, or any key or slot is taken,
-    /// nothing is stored and the call gives [`Appended::Conflict`].
+    /// Decisions: all or nothing. When `expected` decisions are not what the log has, when the log goes on after
+    /// `nothing_after`, or when any key or slot is taken, nothing is stored and the call gives
+    /// [`Appended::Conflict`].
     Decision {
         /// How many decision events the driver had folded.
         expected: u64,
+        /// For what must not be decided on a stale view, as the effects of a signal: the last place in the log.
+        nothing_after: Option<u64>,
+        /// Up to where the driver has folded everything: a conflict answers with what comes after.
+        folded_through: u64,
     },
+}
+
+impl AppendAs {
+    /// How what `run` decided is appended: decisions all or nothing, and the effects of a signal only on the latest
+    /// view; a refusal and what workers tell stand alone.
+    #[must_use]
+    pub fn of(run: &Run, drafts: &[Draft]) -> Self {
+        if !drafts.iter().any(|draft| draft.body.kind() == Kind::Decision) {
+            return Self::Worker;
+        }
+        let of_a_signal = drafts.iter().any(|draft| matches!(draft.body, Body::SignalAccepted(_)));
+        let folded_through = run.state().folded_through();
+        Self::Decision {
+            expected: run.state().decisions(),
+            nothing_after: of_a_signal.then_some(folded_through),
+            folded_through,
+        }
+    }
 }
 
 /// What became of an append.
@@ -92,8 +117,8 @@ pub enum AppendAs {
 pub enum Appended {
     /// One stored event per draft, in order. Fold these, not the drafts.
     Stored(Vec<StoredEvent>),
-    /// Somebody else decided meanwhile. Fold what the log has now and decide again.
-    Conflict,
+    /// Somebody else wrote meanwhile. Fold these, every event after the driver's `folded_through`, and decide again.
+    Conflict(Vec<Event>),
 }
 
 /// An event in the log.

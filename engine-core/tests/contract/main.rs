@@ -5,6 +5,7 @@
 
 mod cancel;
 mod compensation;
+mod drivers;
 mod exhaustive;
 mod failure;
 mod manual;

@@ -97,6 +97,30 @@ fn a_failed_run_withdraws_its_waits() {
 }
 
 #[test]
+fn a_completion_that_comes_after_its_wait_was_withdrawn_is_refused() {
+    let mut world = World::started(json!({
+        "id": "p", "version": "1", "mode": "graph", "steps": [
+            {"id": "sign", "handler": "x", "completion": "manual"}, {"id": "a", "handler": "x"},
+            {"id": "b", "handler": "x"},
+        ],
+    }));
+    world.wait("sign");
+    world.begin("b").unwrap();
+    world.fail("a");
+    assert_eq!(world.step("sign"), StepStatus::Cancelled);
+    assert_eq!(world.finish_manually("sign", ManualOutcome::Succeeded), Err("RUN_ENDING".into()));
+}
+
+#[test]
+fn the_same_completion_again_is_known_after_a_new_attempt_too() {
+    let mut world = approval(json!({"onFailure": "retry"}));
+    world.finish_manually("sign", ManualOutcome::Failed).unwrap();
+    assert_eq!(world.attempt("sign"), 2);
+    world.finish_manually("sign", ManualOutcome::Failed).unwrap();
+    assert_eq!(world.attempt("sign"), 2);
+}
+
+#[test]
 fn completion_works_while_paused_and_may_complete_the_run() {
     let mut world = approval(json!({}));
     world.succeed("other");

@@ -134,7 +134,7 @@ fn orphans_are_given_up_their_late_outcome_refused_and_done_again_on_resume() {
         1,
         Report::Completed(StepCompleted::default()),
     ));
-    assert_eq!(late.unwrap_err().code().as_str(), "STEP_TERMINAL");
+    assert_eq!(late.unwrap_err().code().as_str(), "ORPHANED_TASK");
 }
 
 #[test]

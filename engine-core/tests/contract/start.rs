@@ -99,8 +99,16 @@ fn the_state_of_another_plan_is_refused() {
     let other = compile(json!({
         "id": "p", "version": "1", "steps": [{"id": "a", "handler": "x"}, {"id": "b", "handler": "x"}],
     }));
-    let error = Run::restore(other, world.run.state().clone()).unwrap_err();
-    assert_eq!(error.code(), Code::PlanHashMismatch);
+    let same_size = compile(json!({"id": "p", "version": "2", "steps": [{"id": "a", "handler": "y"}]}));
+    for other in [other, same_size] {
+        let error = Run::restore(other, world.run.state().clone()).unwrap_err();
+        assert_eq!(error.code(), Code::PlanHashMismatch);
+    }
+    let mut newer = serde_json::to_value(world.run.state()).unwrap();
+    newer["settings"]["deciderVersion"] = (DECIDER_VERSION + 1).into();
+    let newer = serde_json::from_value(newer).unwrap();
+    let error = Run::restore(world.run.plan().clone(), newer).unwrap_err();
+    assert_eq!(error.code(), Code::UnknownDeciderVersion);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Tries, lost workers, engines that report by themselves, late reports.
 
-use engine_core::decider::{Report, Stimulus};
+use engine_core::decider::{Report, StepReport, Stimulus};
 use engine_core::event::Body;
-use engine_core::event::step::{StepCompleted, StepError};
+use engine_core::event::step::{StepCompleted, StepError, StepStarted};
 use engine_core::machine::{RunStatus, StepStatus};
 use serde_json::{Value, json};
 
@@ -118,15 +118,99 @@ fn an_illegal_transition_names_both_states_and_changes_nothing() {
 
 #[test]
 fn the_platforms_own_counter_is_kept_for_operators() {
+    let mut world = one(json!({"retry": {"maxAttempts": 5}}));
+    world.begin("a").unwrap();
+    let mut numbers = Vec::new();
+    for platform in [Some(7), None, Some(1)] {
+        let error = StepError::classified("ETIMEDOUT", None, "");
+        let report = Report::Failed { error, started_at: None, ended_at: None };
+        let told = StepReport { engine_attempt: platform, ..StepReport::new(id("a"), 1, report) };
+        world.tell(Stimulus::Step(Box::new(told))).unwrap();
+        numbers.push(world.log.last().unwrap().subject.as_ref().unwrap().engine_attempt);
+    }
+    assert_eq!(numbers, [Some(7), Some(8), Some(9)], "a platform that begins again does not hide a try");
+    assert_eq!(world.step("a"), StepStatus::Running);
+}
+
+#[test]
+fn a_platform_that_begins_to_count_again_does_not_retry_for_ever() {
     let mut world = one(json!({}));
     world.begin("a").unwrap();
+    for expected in ["StepRetried(a#1)", "StepRetried(a#1)", "StepFailed(a#1)"] {
+        let error = StepError::classified("ETIMEDOUT", None, "");
+        let report = Report::Failed { error, started_at: None, ended_at: None };
+        let told = StepReport { engine_attempt: Some(1), ..StepReport::new(id("a"), 1, report) };
+        assert_eq!(world.tell(Stimulus::Step(Box::new(told))).unwrap()[0], expected);
+    }
+}
+
+#[test]
+fn a_loss_and_the_failure_of_the_delivery_that_told_of_it_are_two_tries() {
+    let mut world = one(json!({}));
+    world.begin("a").unwrap();
+    let told = |report| {
+        let told = StepReport { engine_attempt: Some(2), ..StepReport::new(id("a"), 1, report) };
+        Stimulus::Step(Box::new(told))
+    };
+    world.tell(told(Report::WorkerLost { message: "claim expired".into() })).unwrap();
     let error = StepError::classified("ETIMEDOUT", None, "");
-    let report = Report::Failed { error, started_at: None, ended_at: None };
-    world
-        .tell(Stimulus::Step { step: id("a"), attempt: 1, engine_attempt: Some(7), report: Box::new(report) })
-        .unwrap();
-    assert_eq!(world.log.last().unwrap().subject.as_ref().unwrap().engine_attempt, Some(7));
+    world.tell(told(Report::Failed { error, started_at: None, ended_at: None })).unwrap();
+    let view = world.run.attempt("a").unwrap();
+    assert_eq!((view.retries, view.losses), (1, 1));
+}
+
+#[test]
+fn an_attempt_that_the_engine_gave_up_has_failed_whatever_the_class() {
+    for started in [false, true] {
+        let mut world = one(json!({}));
+        if started {
+            world.begin("a").unwrap();
+        }
+        let error =
+            StepError::new(engine_core::failure::FailureClass::Timeout, "STEP_TIMEOUT", "no heartbeat");
+        world.report("a", Report::EngineFailed { error }).unwrap();
+        assert_eq!(world.step("a"), StepStatus::Failed);
+        assert_eq!(world.status(), RunStatus::Failed);
+    }
+}
+
+#[test]
+fn a_start_that_could_not_be_written_in_time_goes_with_the_outcome() {
+    let mut world = one(json!({}));
+    let start = StepStarted {
+        handler: engine_core::HandlerName::new("x").unwrap(),
+        agent: None,
+        worker: "worker-9".into(),
+        claim_until: None,
+        idempotency_token: None,
+    };
+    let done = Report::Completed(StepCompleted::default());
+    let told = StepReport { start: Some(start), ..StepReport::new(id("a"), 1, done) };
+    let names = world.tell(Stimulus::Step(Box::new(told))).unwrap();
+    assert_eq!(names, ["StepStarted(a#1)", "StepCompleted(a#1)", "RunCompleted"]);
+}
+
+#[test]
+fn a_driver_that_recovers_knows_when_the_next_try_may_begin() {
+    let mut world = one(json!({}));
+    world.begin("a").unwrap();
     world.fail_try("a").unwrap();
-    assert_eq!(world.log.last().unwrap().subject.as_ref().unwrap().engine_attempt, Some(8));
-    assert_eq!(world.step("a"), StepStatus::Running);
+    let dispatched = world.actions().dispatch.remove(0);
+    assert_eq!(dispatched.not_before, Some(world.now.plus_millis(1000)));
+    assert_eq!(dispatched.try_number, 2);
+}
+
+#[test]
+fn releases_can_be_taken_one_by_one() {
+    let mut world = World::started(json!({
+        "id": "p", "version": "1", "mode": "graph", "limits": {"maxConcurrency": 2},
+        "steps": [{"id": "a", "handler": "x"}, {"id": "b", "handler": "x"}, {"id": "c", "handler": "x"}],
+    }));
+    let taken = |world: &mut World| -> Vec<String> {
+        world.run.take_released().into_iter().map(|dispatched| dispatched.attempt.step.to_string()).collect()
+    };
+    assert_eq!(taken(&mut world), ["a", "b"]);
+    assert!(taken(&mut world).is_empty());
+    world.succeed("a");
+    assert_eq!(taken(&mut world), ["c"]);
 }

@@ -216,10 +216,12 @@ impl World {
 }
 
 /// Counters, names and times that no decision of these plans depends on.
-const IRRELEVANT: [&str; 12] = [
+const IRRELEVANT: [&str; 14] = [
     "watermark",
+    "floor",
+    "above",
     "decisions",
-    "lastDecisionSeq",
+    "notBefore",
     "signals",
     "signal",
     "clock",

@@ -12,10 +12,11 @@ use engine_core::event::run::{
     FrozenCapabilities, Origin, PlanRef, RunContext, RunInput, RunQueued, RunStarted,
 };
 use engine_core::event::step::{StepCompleted, StepError, StepStarted, StepWaiting};
-use engine_core::event::{Body, Draft, Event, IdempotencyKey, Seal, Slot};
+use engine_core::event::{Body, Draft, Event, IdempotencyKey, Kind, Seal, Slot};
 use engine_core::failure::FailureClass;
 use engine_core::machine::{RunStatus, StepStatus};
 use engine_core::plan::{CompiledPlan, Plan};
+use engine_core::port::store::AppendAs;
 use engine_core::signal::{Command, ManualCompletion, ManualOutcome, PauseMode, Signal};
 use engine_core::{PlanVersion, Result, RunId, SignalId, StepId, TenantId, Timestamp};
 use serde_json::Value;
@@ -149,6 +150,35 @@ impl World {
             self.run.evolve(&event);
             self.log.push(Arc::new(event));
         }
+    }
+
+    /// Appends as a store does when several write: `false` when the call met a conflict and nothing of it was stored.
+    pub fn offer(&mut self, drafts: Vec<Draft>, how: AppendAs) -> bool {
+        let ended = self.slots.contains(&Slot::RunEnd);
+        let taken = |world: &Self, draft: &Draft| {
+            let event = world.seal(draft.clone());
+            let (subject, body) = (event.subject.as_ref(), &event.body);
+            let slots = [Slot::of(subject, body), Slot::closed_to(subject, body)];
+            world.keys.contains(&event.idempotency_key)
+                || slots.iter().flatten().any(|slot| world.slots.contains(slot))
+                || (ended && body.kind() != Kind::Audit)
+        };
+        if let AppendAs::Decision { expected, nothing_after, .. } = how {
+            let decisions =
+                self.log.iter().filter(|event| event.body.kind() == Kind::Decision).count() as u64;
+            let stale = nothing_after.is_some_and(|place| place != self.log.len() as u64);
+            if decisions != expected || stale || drafts.iter().any(|draft| taken(self, draft)) {
+                return false;
+            }
+            self.append(drafts);
+            return true;
+        }
+        for draft in drafts {
+            if !taken(self, &draft) {
+                self.append(vec![draft]);
+            }
+        }
+        true
     }
 
     pub fn seal(&self, draft: Draft) -> Event {

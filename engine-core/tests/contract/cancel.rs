@@ -3,6 +3,7 @@
 use engine_core::decider::Report;
 use engine_core::event::Body;
 use engine_core::machine::{RunStatus, StepStatus};
+use engine_core::signal::Command;
 use serde_json::json;
 
 use crate::support::World;
@@ -93,6 +94,7 @@ fn waits_for_people_are_withdrawn_at_once() {
         "id": "p", "version": "1", "steps": [{"id": "a", "handler": "x", "completion": "manual"}],
     }));
     world.wait("a");
+    assert_eq!(world.effects(Command::Cancel), ["SignalAccepted", "StepCancelled(a#1)"], "in one append");
     world.cancel().unwrap();
     assert_eq!(world.step("a"), StepStatus::Cancelled);
     assert_eq!(world.status(), RunStatus::Cancelled);

@@ -66,6 +66,26 @@ fn the_first_failure_is_the_root_cause_and_later_ones_are_listed() {
 }
 
 #[test]
+fn the_root_cause_is_the_first_in_the_log_whatever_is_folded_first() {
+    let mut world = graph(json!({}), json!([{"id": "a", "handler": "x"}, {"id": "b", "handler": "x"}]));
+    world.begin("a").unwrap();
+    world.begin("b").unwrap();
+    let before = world.run.clone();
+    world.fail_for_good("a").unwrap();
+    world.fail_for_good("b").unwrap();
+    let mut other_way_round = before;
+    let failures: Vec<_> =
+        world.log.iter().filter(|event| matches!(event.body, Body::StepFailed(_))).cloned().collect();
+    for event in failures.iter().rev() {
+        other_way_round.evolve(event);
+    }
+    let drafts = other_way_round.settle();
+    let Body::RunFailed(end) = &drafts[0].body else { panic!("{drafts:?}") };
+    assert_eq!(end.root_cause.as_ref().unwrap().step_id, id("a"));
+    assert_eq!(end.root_cause, failed(&world).root_cause);
+}
+
+#[test]
 fn skip_makes_a_skipped_attempt_beside_the_failed_one_and_the_outcome_partial() {
     let mut world = graph(
         json!({}),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use engine_core::decider::Report;
+use engine_core::decider::{Report, Stimulus};
 use engine_core::event::Body;
 use engine_core::event::run::PauseCause;
 use engine_core::event::step::StepCompleted;
@@ -45,6 +45,8 @@ fn a_pause_with_nothing_in_flight_is_drained_at_once() {
         "id": "p", "version": "1", "steps": [{"id": "a", "handler": "x", "completion": "manual"}],
     }));
     world.wait("a");
+    let effects = world.effects(Command::Pause { mode: PauseMode::Drain });
+    assert_eq!(effects, ["SignalAccepted", "RunPaused", "RunDrained"], "in one append");
     world.pause().unwrap();
     assert!(world.story().ends_with("SignalAccepted RunPaused RunDrained"), "{}", world.story());
 }
@@ -129,11 +131,8 @@ fn orphans_are_given_up_their_late_outcome_refused_and_done_again_on_resume() {
     world.resume().unwrap();
     assert_eq!((world.step("a"), world.attempt("a")), (StepStatus::Pending, 2));
     assert_eq!(world.in_flight(), ["a"]);
-    let late = world.tell(engine_core::decider::Stimulus::step(
-        crate::support::id("a"),
-        1,
-        Report::Completed(StepCompleted::default()),
-    ));
+    let late =
+        world.tell(Stimulus::step(crate::support::id("a"), 1, Report::Completed(StepCompleted::default())));
     assert_eq!(late.unwrap_err().code().as_str(), "ORPHANED_TASK");
 }
 
@@ -221,6 +220,55 @@ fn a_review_pauses_when_the_plan_says_so_even_on_the_last_step() {
     plain.begin("a").unwrap();
     plain.report("a", review()).unwrap();
     assert_eq!(plain.status(), RunStatus::Running, "without the policy it is only recorded");
+}
+
+#[test]
+fn a_review_holds_releases_before_its_pause_is_in_the_log() {
+    let mut world = World::started(json!({
+        "id": "p", "version": "1", "mode": "graph", "limits": {"maxConcurrency": 2},
+        "failure": {"pauseOnHumanReview": true},
+        "steps": [{"id": "a", "handler": "x"}, {"id": "b", "handler": "x"}, {"id": "c", "handler": "x"}],
+    }));
+    world.begin("a").unwrap();
+    world.begin("b").unwrap();
+    let told = |step: &str, report| Stimulus::step(crate::support::id(step), 1, report);
+    let review = Report::ReviewRequested { reason: "look".into(), context: BTreeMap::new() };
+    for stimulus in [told("a", review), told("b", Report::Completed(StepCompleted::default()))] {
+        let drafts = world.run.decide(stimulus).unwrap();
+        world.append(drafts);
+    }
+    assert_eq!(world.in_flight(), ["a"]);
+    world.settle();
+    assert_eq!(world.status(), RunStatus::Paused);
+}
+
+#[test]
+fn a_pause_that_comes_after_an_abort_it_did_not_know_holds_the_failure() {
+    let mut world = World::started(json!({
+        "id": "p", "version": "1", "mode": "graph", "steps": [
+            {"id": "a", "handler": "x", "onFailure": "pause"}, {"id": "b", "handler": "x"},
+        ],
+    }));
+    world.begin("a").unwrap();
+    world.begin("b").unwrap();
+    let failed = |step: &str| {
+        let error = engine_core::event::step::StepError::classified("BadRequest", None, "");
+        let report = Report::Failed { error, started_at: None, ended_at: None };
+        Stimulus::step(crate::support::id(step), 1, report)
+    };
+    let first = world.run.decide(failed("a")).unwrap();
+    world.append(first);
+    let pause = world.run.settle();
+    let second = world.run.decide(failed("b")).unwrap();
+    world.append(second);
+    world.append(pause);
+    world.settle();
+    assert_eq!((world.status(), world.substatus()), (RunStatus::Paused, Some("WAITING_FOR_HUMAN")));
+    world.retry("b").unwrap();
+    world.skip("a").unwrap();
+    world.resume().unwrap();
+    world.succeed("b");
+    assert_eq!(world.status(), RunStatus::Completed);
 }
 
 #[test]

@@ -251,6 +251,11 @@ proptest! {
             again.evolve(event);
         }
         prop_assert_eq!(&again, &once, "{}", world.story());
+        for event in &world.log[..length] {
+            let mut one_more = once.clone();
+            one_more.evolve(event);
+            prop_assert_eq!(&one_more, &once, "{} again\n{}", crate::support::name(event), world.story());
+        }
     }
 
     #[test]

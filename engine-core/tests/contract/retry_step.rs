@@ -1,9 +1,12 @@
 //! RETRY_STEP and SKIP_STEP.
 
+use engine_core::SignalId;
+use engine_core::decider::Stimulus;
 use engine_core::machine::{RunStatus, StepStatus};
+use engine_core::signal::{Command, Signal};
 use serde_json::json;
 
-use crate::support::World;
+use crate::support::{World, id};
 
 /// a → b, c → d, and one step that keeps the run going.
 fn diamond() -> World {
@@ -55,6 +58,18 @@ fn a_dependent_in_flight_forbids_a_cascade() {
     assert_eq!(world.retry("a"), Err("DEPENDENT_IN_FLIGHT".into()));
     world.retry_alone("a").unwrap();
     assert_eq!(world.attempt("a"), 2);
+}
+
+#[test]
+fn a_dependent_that_waits_for_a_person_forbids_a_cascade_too() {
+    let mut world = World::started(json!({
+        "id": "p", "version": "1", "steps": [
+            {"id": "a", "handler": "x"}, {"id": "b", "handler": "x", "dependsOn": ["a"], "completion": "manual"},
+        ],
+    }));
+    world.succeed("a");
+    world.wait("b");
+    assert_eq!(world.retry("a"), Err("DEPENDENT_IN_FLIGHT".into()));
 }
 
 #[test]
@@ -140,4 +155,22 @@ fn skipping_a_failed_step_makes_an_attempt_of_its_own_and_satisfies_dependents()
     world.resume().unwrap();
     world.succeed("b");
     assert_eq!(world.status(), RunStatus::Completed);
+}
+
+#[test]
+fn a_skip_that_was_stored_before_its_driver_saw_the_start_ends_the_attempt() {
+    let mut world = diamond();
+    let skip = Signal {
+        signal_id: SignalId::new("skip-b").unwrap(),
+        actor: "ops".into(),
+        reason: None,
+        command: Command::SkipStep { step_id: id("b") },
+    };
+    let stale = world.run.decide(Stimulus::Signal(Box::new(skip))).unwrap();
+    world.succeed("a");
+    world.begin("b").unwrap();
+    world.append(stale);
+    assert_eq!(world.step("b"), StepStatus::Skipped);
+    let late = world.complete("b").unwrap_err();
+    assert_eq!(late.code().as_str(), "STEP_TERMINAL");
 }

@@ -270,6 +270,14 @@ impl World {
         decision.expect("decided")
     }
 
+    /// What one signal would append, in one append.
+    pub fn effects(&self, command: Command) -> Vec<String> {
+        let signal_id = SignalId::new("not-sent").expect("a signal id");
+        let signal = Signal { signal_id, actor: "ops".into(), reason: None, command };
+        let drafts = self.run.decide(Stimulus::Signal(Box::new(signal))).expect("a signal is decided");
+        drafts.into_iter().map(|draft| name(&self.seal(draft))).collect()
+    }
+
     pub fn pause(&mut self) -> Result<(), String> {
         self.signal(Command::Pause { mode: PauseMode::Drain })
     }

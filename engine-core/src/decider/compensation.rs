@@ -6,9 +6,8 @@ use super::Run;
 use super::state::{CompensationState, Ending};
 use crate::error::{Code, Error, Result};
 use crate::event::Draft;
-use crate::event::run::{
-    CompensationCompleted, CompensationFailed, CompensationStarted, CompensationSummary,
-};
+use crate::event::compensation::{CompensationCompleted, CompensationFailed, CompensationStarted};
+use crate::event::run::CompensationSummary;
 use crate::event::step::StepError;
 use crate::failure::{Verdict, compensation_retry};
 use crate::id::StepId;

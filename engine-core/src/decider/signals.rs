@@ -3,8 +3,8 @@
 use super::Run;
 use crate::error::Code;
 use crate::event::Draft;
-use crate::event::audit::{SignalAccepted, SignalRejected};
 use crate::event::run::RunApproved;
+use crate::event::signal::{SignalAccepted, SignalRejected};
 use crate::machine::RunStatus;
 use crate::plan::Approval;
 use crate::signal::{Command, Signal};

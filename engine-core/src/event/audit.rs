@@ -1,47 +1,10 @@
-//! Payloads of events about signals, alerts and checkpoints.
+//! Payloads of the events about alerts and checkpoints.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
-use crate::id::{CheckpointId, SignalId};
-use crate::signal::SignalType;
+use crate::id::CheckpointId;
 use crate::wire::open_enum;
-
-/// A signal was accepted; its effects are the events appended with it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct SignalAccepted {
-    /// The signal.
-    pub signal_id: SignalId,
-    /// What it asked for.
-    pub signal_type: SignalType,
-    /// Who sent it.
-    pub actor: String,
-    /// Why.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// The rest of it.
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    pub details: Map<String, Value>,
-}
-
-/// A signal was refused; nothing else changed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct SignalRejected {
-    /// The signal.
-    pub signal_id: SignalId,
-    /// What it asked for.
-    pub signal_type: SignalType,
-    /// Who sent it.
-    pub actor: String,
-    /// Why it was refused, as a stable code.
-    #[schemars(length(min = 1))]
-    pub code: String,
-    /// Why it was refused, for a person.
-    pub message: String,
-}
 
 /// Something a person should look at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

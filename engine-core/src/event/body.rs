@@ -4,11 +4,13 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-use super::audit::{AlertRaised, CheckpointCreated, SignalAccepted, SignalRejected};
+use super::audit::{AlertRaised, CheckpointCreated};
+use super::compensation::{CompensationCompleted, CompensationFailed, CompensationStarted};
 use super::run::{
-    CompensationCompleted, CompensationFailed, CompensationStarted, RunApproved, RunCancelled, RunCompleted,
-    RunDrained, RunFailed, RunPaused, RunQueued, RunResumed, RunStarted, TimerFired,
+    RunApproved, RunCancelled, RunCompleted, RunDrained, RunFailed, RunPaused, RunQueued, RunResumed,
+    RunStarted, TimerFired,
 };
+use super::signal::{SignalAccepted, SignalRejected};
 use super::step::{
     HumanReviewRequested, SkipReason, StepCancelled, StepCompleted, StepFailed, StepRetried,
     StepRetryRequested, StepSkipped, StepStarted, StepWaiting,

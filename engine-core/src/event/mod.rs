@@ -1,6 +1,6 @@
 //! Events: the only truth about a run.
 //!
-//! - [`run`], [`step`], [`audit`]: the payload of every event type;
+//! - [`run`], [`step`], [`compensation`], [`signal`], [`audit`]: the payload of every event type;
 //! - [`body`]: the list of types, which kind each is, reading and writing payloads;
 //! - [`key`]: idempotency keys and slots, which make an append happen once;
 //! - [`schema`]: the JSON Schema of each type and validation before append.
@@ -9,9 +9,11 @@
 
 pub mod audit;
 pub mod body;
+pub mod compensation;
 pub mod key;
 pub mod run;
 pub mod schema;
+pub mod signal;
 pub mod step;
 
 use std::sync::Arc;

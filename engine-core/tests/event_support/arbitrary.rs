@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use engine_core::event::audit::{AlertRaised, CheckpointCreated, SignalAccepted, SignalRejected};
+use engine_core::event::audit::{AlertRaised, CheckpointCreated};
+use engine_core::event::compensation::{CompensationCompleted, CompensationFailed, CompensationStarted};
 use engine_core::event::run::{
-    CompensationCompleted, CompensationFailed, CompensationStarted, CompensationSummary, EffectiveLimits,
-    EffectivePolicies, FailedStep, FrozenCapabilities, Origin, PlanRef, ReusedStep, RootCause, RunApproved,
-    RunCancelled, RunCompleted, RunContext, RunDrained, RunFailed, RunInput, RunPaused, RunQueued,
-    RunResumed, RunStarted, StepCounts, TimerFired,
+    CompensationSummary, EffectiveLimits, EffectivePolicies, FailedStep, FrozenCapabilities, Origin, PlanRef,
+    ReusedStep, RootCause, RunApproved, RunCancelled, RunCompleted, RunContext, RunDrained, RunFailed,
+    RunInput, RunPaused, RunQueued, RunResumed, RunStarted, StepCounts, TimerFired,
 };
+use engine_core::event::signal::{SignalAccepted, SignalRejected};
 use engine_core::event::step::{
     ArtifactRef, HumanReviewRequested, StepCancelled, StepCompleted, StepError, StepFailed, StepOutput,
     StepRetried, StepRetryRequested, StepSkipped, StepStarted, StepWaiting,

@@ -77,6 +77,25 @@ fn a_change_of_words_or_of_steps_that_run_again_is_no_change_of_the_plan() {
 }
 
 #[test]
+fn what_was_skipped_because_of_a_failure_is_done_again_and_other_skips_are_not() {
+    let mut source = World::started(json!({
+        "id": "p", "version": "1", "mode": "graph", "failure": {"continueOnPartialFailure": true}, "steps": [
+            {"id": "broken", "handler": "x", "onFailure": "skip"}, {"id": "unwanted", "handler": "x"},
+            {"id": "lost", "handler": "x"}, {"id": "needs-lost", "handler": "x", "dependsOn": ["lost"]},
+            {"id": "after-broken", "handler": "x", "dependsOn": ["broken"]},
+        ],
+    }));
+    source.report("unwanted", engine_core::decider::Report::ConditionFalse).unwrap();
+    source.fail("broken");
+    source.fail("lost");
+    source.succeed("after-broken");
+    assert_eq!(source.status(), RunStatus::Completed);
+    let reused = origin::rerun_failed(&source.run, source.run.plan()).unwrap();
+    let names: Vec<&str> = reused.iter().map(|step| step.step_id.as_str()).collect();
+    assert_eq!(names, ["unwanted"], "not after-broken either: what it depends on is done again");
+}
+
+#[test]
 fn a_checkpoint_of_a_running_run_can_be_rerun() {
     let mut world = World::started(plan("x"));
     world.succeed("a");

@@ -366,6 +366,10 @@ impl State {
         /// A store that leaves gaps must not make the state grow for ever.
         const MOST_ABOVE: usize = 1024;
         self.watermark = self.watermark.max(place);
+        if place == self.floor + 1 && self.above.is_empty() {
+            self.floor = place;
+            return true;
+        }
         if place <= self.floor || !self.above.insert(place) {
             return false;
         }

@@ -40,7 +40,9 @@ pub(crate) fn lint(workspace: &Workspace) -> Result<()> {
     // Their own lock file goes stale whenever a dependency of the workspace changes, and nothing else reads it.
     External::cargo("metadata")
         .args(["--locked", "--format-version", "1", "--manifest-path", "fuzz/Cargo.toml"])
-        .on_failure("run `cargo update --workspace --manifest-path fuzz/Cargo.toml` and commit fuzz/Cargo.lock")
+        .on_failure(
+            "run `cargo update --workspace --manifest-path fuzz/Cargo.toml` and commit fuzz/Cargo.lock",
+        )
         .output()?;
     External::cargo("clippy")
         .args(["--workspace", "--all-targets", "--", "-D", "warnings"])

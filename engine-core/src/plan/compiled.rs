@@ -130,6 +130,14 @@ impl CompiledPlan {
         Ok(Self { plan, hash, positions, nodes, agents, by_rank, topological })
     }
 
+    /// Reads, checks and compiles a plan.
+    ///
+    /// # Errors
+    /// `PLAN_INVALID` with every problem in its message (PLAN-2).
+    pub fn read(text: &str) -> Result<Self> {
+        Self::new(super::validate::read(text)?)
+    }
+
     /// The document.
     #[must_use]
     pub fn document(&self) -> &Plan {
@@ -217,38 +225,27 @@ impl CompiledPlan {
     /// depends on its fallback too.
     #[must_use]
     pub fn transitive_dependents(&self, index: StepIndex) -> Vec<StepIndex> {
-        let start = self.serves(index).unwrap_or(index);
-        let mut found = BTreeSet::new();
-        let mut frontier = vec![start];
-        while let Some(current) = frontier.pop() {
-            for link in self.dependents(current) {
-                if found.insert(link.step) {
-                    frontier.push(link.step);
-                }
-            }
-        }
-        self.in_topological_order(&found)
+        self.closure(index, Self::dependents)
     }
 
     /// Everything that `index` depends on, directly or not, in topological order. A fallback sees what the
     /// step it serves sees.
     #[must_use]
     pub fn transitive_dependencies(&self, index: StepIndex) -> Vec<StepIndex> {
-        let start = self.serves(index).unwrap_or(index);
+        self.closure(index, Self::dependencies)
+    }
+
+    fn closure(&self, index: StepIndex, next: fn(&Self, StepIndex) -> &[Link]) -> Vec<StepIndex> {
         let mut found = BTreeSet::new();
-        let mut frontier = vec![start];
+        let mut frontier = vec![self.serves(index).unwrap_or(index)];
         while let Some(current) = frontier.pop() {
-            for link in self.dependencies(current) {
+            for link in next(self, current) {
                 if found.insert(link.step) {
                     frontier.push(link.step);
                 }
             }
         }
-        self.in_topological_order(&found)
-    }
-
-    fn in_topological_order(&self, steps: &BTreeSet<StepIndex>) -> Vec<StepIndex> {
-        self.topological.iter().copied().filter(|step| steps.contains(step)).collect()
+        self.topological.iter().copied().filter(|step| found.contains(step)).collect()
     }
 
     /// The place of a step in the order of release: by (priority, order, step id).
@@ -298,17 +295,21 @@ pub fn is_sequential(plan: &Plan) -> bool {
 }
 
 /// The place of the step at `position` in the plan's own order.
-pub(crate) fn order_of(plan: &Plan, position: usize) -> u32 {
+fn order_of(plan: &Plan, position: usize) -> u32 {
     plan.steps[position].order.unwrap_or_else(|| StepIndex::new(position + 1).0)
+}
+
+/// The steps of a sequential plan in their order. Fallbacks are in no sequence: they start by a failure.
+pub(crate) fn sequence(plan: &Plan, is_fallback: impl Fn(usize) -> bool) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..plan.steps.len()).filter(|position| !is_fallback(*position)).collect();
+    order.sort_by_key(|position| order_of(plan, *position));
+    order
 }
 
 /// Makes the edges of a sequential plan: each step after the one before, whatever became of that (GRAPH-9,
 /// GRAPH-11).
 fn chain_in_order(plan: &Plan, nodes: &mut [Node]) {
-    let mut order: Vec<usize> =
-        (0..nodes.len()).filter(|position| nodes[*position].serves.is_none()).collect();
-    order.sort_by_key(|position| order_of(plan, *position));
-    for pair in order.windows(2) {
+    for pair in sequence(plan, |position| nodes[position].serves.is_some()).windows(2) {
         nodes[pair[1]].dependencies.push(Link { step: StepIndex::new(pair[0]), required: false });
     }
 }

@@ -20,6 +20,7 @@ use serde_json::Value;
 
 pub use failure::{Backoff, FailFast, FailureAction, FailurePolicy, OrphanPolicy, RetryPolicy};
 pub use flow::{FullSecretRef, InputMapping, InputSource, Merge, OutputMapping, SecretRef};
+pub(crate) use step::is_default_max_losses;
 pub use step::{
     Compensation, Completion, Dependency, Dispatch, ExplicitDependency, LOCAL_TIMEOUT_MS, OnWorkerLost, Step,
     StepSchedule,

@@ -86,6 +86,7 @@ fn the_previous_step_must_be_exactly_one() {
 fn inputs_and_outputs_hold_together() {
     assert_eq!(one_step("with: {}, input: {from: context}"), ["FIELD_CONFLICT steps[0].with"]);
     assert_eq!(one_step("input: {from: literal}"), ["FIELD_CONFLICT steps[0].input.value"]);
+    assert_eq!(one_step("input: {from: literal, value: null}"), NONE);
     assert_eq!(one_step("input: {from: context, value: 1}"), ["FIELD_CONFLICT steps[0].input.value"]);
     assert_eq!(one_step("output: {merge: append}"), ["FIELD_CONFLICT steps[0].output.merge"]);
     assert_eq!(one_step("output: {to: a..b}"), ["PATH_INVALID steps[0].output.to"]);

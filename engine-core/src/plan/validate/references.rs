@@ -59,7 +59,7 @@ impl<'s, 'a> References<'s, 'a> {
                     Finding::new(
                         ProblemCode::UnknownStep,
                         path(),
-                        format!("{:?} names a step {name:?} that is not there", expression.as_str()),
+                        format!("`{}` names a step {name:?} that is not there", expression.as_str()),
                         "name one of the plan's steps; write an id with - or . in it as steps.\"my-step\"",
                     )
                     .meant(meant),
@@ -75,7 +75,7 @@ impl<'s, 'a> References<'s, 'a> {
                     ProblemCode::UnknownStep,
                     path(),
                     format!(
-                        "{name} stands in for {served}, so {:?} sees nothing of it under its own name",
+                        "{name} stands in for {served}, so `{}` sees nothing of it under its own name",
                         expression.as_str()
                     ),
                     format!("read steps.{}.output", quoted(served.as_str())),
@@ -90,7 +90,7 @@ impl<'s, 'a> References<'s, 'a> {
             report.add(Finding::new(
                 ProblemCode::UnknownStep,
                 path(),
-                format!("{here} does not depend on {name}, so {:?} sees nothing of it", expression.as_str()),
+                format!("{here} does not depend on {name}, so `{}` sees nothing of it", expression.as_str()),
                 if target == position {
                     "a step does not see its own output; in `compensation` it is `output`".to_owned()
                 } else {

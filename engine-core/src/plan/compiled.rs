@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use serde_json::Value;
+
 use super::model::{FailureAction, Mode, Plan, Step};
 use crate::error::{Code, Error, Result};
 use crate::failure::configured_action;
@@ -271,12 +273,27 @@ impl CompiledPlan {
     }
 }
 
-/// SHA-256 of a plan's canonical document; the same for YAML and JSON, whatever the order of keys.
+/// SHA-256 of a plan's canonical document (PLAN-15); the same for YAML and JSON, whatever the order of keys.
 #[must_use]
 pub fn plan_hash(plan: &Plan) -> String {
-    // A plan is plain data with string keys: writing it cannot fail.
-    let document = serde_json::to_value(plan).unwrap_or_default();
-    sha256_hex(canonical_json(&document))
+    // A plan is plain data with string keys: writing it cannot fail. One step at a time: a value of the whole
+    // plan costs more than all the rest.
+    let written = |value: serde_json::Result<Value>| canonical_json(&value.unwrap_or_default());
+    let document = serde_json::to_value(plan.without_steps()).unwrap_or_default();
+    let mut fields: Vec<(&String, &Value)> = document.as_object().into_iter().flatten().collect();
+    fields.sort_unstable_by_key(|(name, _)| *name);
+    let mut parts: Vec<String> = Vec::with_capacity(fields.len());
+    for (name, value) in fields {
+        let text = if name == "steps" {
+            let steps: Vec<String> =
+                plan.steps.iter().map(|step| written(serde_json::to_value(step))).collect();
+            format!("[{}]", steps.join(","))
+        } else {
+            canonical_json(value)
+        };
+        parts.push(format!("{name:?}:{text}"));
+    }
+    sha256_hex(format!("{{{}}}", parts.join(",")))
 }
 
 fn invalid(reason: &str) -> Error {
@@ -330,8 +347,7 @@ fn ranked(plan: &Plan, nodes: &mut [Node]) -> Vec<StepIndex> {
 }
 
 fn topological(plan: &Plan, nodes: &[Node]) -> Option<Vec<StepIndex>> {
-    let key =
-        |index: StepIndex| (order_of(plan, index.position()), plan.steps[index.position()].id.clone(), index);
+    let key = |index: StepIndex| (order_of(plan, index.position()), &plan.steps[index.position()].id, index);
     let mut waiting: Vec<usize> = nodes.iter().map(|node| node.dependencies.len()).collect();
     let mut ready: BTreeSet<_> = (0..nodes.len())
         .filter(|position| waiting[*position] == 0)
@@ -349,4 +365,16 @@ fn topological(plan: &Plan, nodes: &[Node]) -> Option<Vec<StepIndex>> {
         }
     }
     (sorted.len() == nodes.len()).then_some(sorted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_is_that_of_the_canonical_document() {
+        let plan = crate::plan::read(include_str!("../../tests/plans/everything.yaml")).unwrap();
+        let document = serde_json::to_value(&plan).unwrap();
+        assert_eq!(plan_hash(&plan), sha256_hex(canonical_json(&document)));
+    }
 }

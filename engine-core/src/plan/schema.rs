@@ -65,11 +65,17 @@ pub(super) static DOCUMENT: LazyLock<Value> =
 
 /// The published schema, ready to check plans. `None` only if the published file were broken, which its test
 /// excludes.
-pub(super) static VALIDATOR: LazyLock<Option<Validator>> = LazyLock::new(|| {
+pub(super) static VALIDATOR: LazyLock<Option<Validator>> = LazyLock::new(|| validator(&DOCUMENT));
+
+/// The same for one step.
+pub(super) static STEP_VALIDATOR: LazyLock<Option<Validator>> =
+    LazyLock::new(|| validator(&json!({"$ref": "#/$defs/Step", "$defs": DOCUMENT.get("$defs")?})));
+
+fn validator(schema: &Value) -> Option<Validator> {
     jsonschema::draft202012::options()
         .should_validate_formats(true)
         .with_format("date-time", |text: &str| text.parse::<Timestamp>().is_ok())
         .should_ignore_unknown_formats(true)
-        .build(&DOCUMENT)
+        .build(schema)
         .ok()
-});
+}

@@ -22,39 +22,47 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 /// `value` as JSON with sorted keys and no white space: equal values give equal text.
 #[must_use]
 pub fn canonical_json(value: &Value) -> String {
-    let mut text = String::new();
-    write_canonical(value, &mut text);
-    text
+    let mut bytes = Vec::new();
+    write_canonical(value, &mut bytes);
+    // JSON is written from text, so it is text.
+    String::from_utf8(bytes).unwrap_or_default()
 }
 
-fn write_canonical(value: &Value, text: &mut String) {
+fn write_canonical(value: &Value, bytes: &mut Vec<u8>) {
     match value {
         Value::Object(fields) => {
-            let mut names: Vec<_> = fields.keys().collect();
-            names.sort_unstable();
-            text.push('{');
-            for (position, name) in names.into_iter().enumerate() {
-                if position > 0 {
-                    text.push(',');
-                }
-                text.push_str(&Value::from(name.as_str()).to_string());
-                text.push(':');
-                write_canonical(&fields[name], text);
+            let mut fields: Vec<(&String, &Value)> = fields.iter().collect();
+            if !fields.is_sorted_by_key(|(name, _)| *name) {
+                fields.sort_unstable_by_key(|(name, _)| *name);
             }
-            text.push('}');
+            bytes.push(b'{');
+            for (position, (name, field)) in fields.into_iter().enumerate() {
+                if position > 0 {
+                    bytes.push(b',');
+                }
+                write_scalar(name, bytes);
+                bytes.push(b':');
+                write_canonical(field, bytes);
+            }
+            bytes.push(b'}');
         }
         Value::Array(items) => {
-            text.push('[');
+            bytes.push(b'[');
             for (position, item) in items.iter().enumerate() {
                 if position > 0 {
-                    text.push(',');
+                    bytes.push(b',');
                 }
-                write_canonical(item, text);
+                write_canonical(item, bytes);
             }
-            text.push(']');
+            bytes.push(b']');
         }
-        scalar => text.push_str(&scalar.to_string()),
+        scalar => write_scalar(scalar, bytes),
     }
+}
+
+fn write_scalar(scalar: &impl serde::Serialize, bytes: &mut Vec<u8>) {
+    // Writing text or a number into memory cannot fail.
+    let _ = serde_json::to_writer(bytes, scalar);
 }
 
 #[cfg(test)]

@@ -29,6 +29,9 @@ macro_rules! identifier {
             /// The regular expression that every value matches.
             pub const PATTERN: &'static str = $pattern;
 
+            /// The same rule in words.
+            pub const RULE: &'static str = $allowed;
+
             /// Checks `text` and makes the identifier.
             ///
             /// # Errors

@@ -86,3 +86,12 @@ where
     let value = <serde_json::Value as serde::Deserialize>::deserialize(deserializer)?;
     Ok(serde_json::from_value(value).unwrap_or_default())
 }
+
+/// Reads a field that may hold any value, null included: present, it is `Some`, whatever it holds. With
+/// `default` an absent field is `None`.
+pub(crate) fn present<'de, D>(deserializer: D) -> Result<Option<serde_json::Value>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+{
+    <serde_json::Value as serde::Deserialize>::deserialize(deserializer).map(Some)
+}

@@ -164,7 +164,9 @@ fn a_condition_skips_when_false_and_fails_for_good_when_it_cannot_be_evaluated()
     let condition = |step: &str| run.mapping(step).condition(&run.context(step));
     assert_eq!(condition("a"), Ok(true));
     assert_eq!(condition("b"), Ok(true));
-    assert_permanent(&condition("c").unwrap_err(), "the condition of step c is invalid");
+    let error = condition("c").unwrap_err();
+    assert_eq!((error.class, error.code.as_str()), (FailureClass::Permanent, "EXPRESSION_INVALID"));
+    assert!(error.message.contains("the condition of step c is invalid"), "{}", error.message);
     let run = run.done("a", json!({"rows": 3}));
     assert_eq!(run.mapping("b").condition(&run.context("b")), Ok(false));
 }
@@ -207,4 +209,16 @@ fn the_input_of_a_run_is_checked_against_the_plan() {
     let error = check_run_input(&run.plan, &json!({})).unwrap_err();
     assert_eq!(error.code(), Code::SchemaValidationFailed);
     assert!(error.message().contains("\"order\" is a required property"), "{error}");
+}
+
+#[test]
+fn a_null_survives_being_written_and_read() {
+    use engine_core::event::run::RunInput;
+    use engine_core::event::step::StepOutput;
+    let output = StepOutput { value: Some(Value::Null), ..StepOutput::default() };
+    let input = RunInput { value: Some(Value::Null), artifact: None };
+    assert_eq!(serde_json::from_value::<StepOutput>(serde_json::to_value(&output).unwrap()).unwrap(), output);
+    assert_eq!(serde_json::from_value::<RunInput>(serde_json::to_value(&input).unwrap()).unwrap(), input);
+    assert_eq!(serde_json::from_str::<StepOutput>("{}").unwrap().value, None);
+    assert_eq!(serde_json::from_str::<RunInput>("{}").unwrap().value, None);
 }

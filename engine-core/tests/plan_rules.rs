@@ -86,6 +86,7 @@ fn the_previous_step_must_be_exactly_one() {
 fn inputs_and_outputs_hold_together() {
     assert_eq!(one_step("with: {}, input: {from: context}"), ["FIELD_CONFLICT steps[0].with"]);
     assert_eq!(one_step("input: {from: literal}"), ["FIELD_CONFLICT steps[0].input.value"]);
+    assert_eq!(one_step("input: {from: literal, value: null}"), NONE);
     assert_eq!(one_step("input: {from: context, value: 1}"), ["FIELD_CONFLICT steps[0].input.value"]);
     assert_eq!(one_step("output: {merge: append}"), ["FIELD_CONFLICT steps[0].output.merge"]);
     assert_eq!(one_step("output: {to: a..b}"), ["PATH_INVALID steps[0].output.to"]);
@@ -233,7 +234,7 @@ fn local_dispatch_is_for_short_steps_that_any_worker_can_run() {
     let problems =
         plan::read("id: p\nversion: \"1\"\ndispatch: local\nsteps: [{id: a, handler: h, agent: x}]\n")
             .unwrap_err();
-    assert_eq!(problems.0[0].hint.as_deref(), Some("write `dispatch: queued` at this step"));
+    assert_eq!(problems.0[0].hint, "write `dispatch: queued` at this step");
 }
 
 #[test]
@@ -317,6 +318,105 @@ fn a_broken_shape_does_not_hide_what_the_rest_means() {
             "UNKNOWN_FIELD steps[3].just",
         ]
     );
+}
+
+#[test]
+fn no_name_that_users_can_write_escapes_the_checks() {
+    for name in ["drivetrain.unreadable", "unreadable", "steps.0", "steps.1"] {
+        assert_eq!(one_step(&format!("dependsOn: [{name}]")), ["UNKNOWN_STEP steps[0].dependsOn[0]"]);
+        assert_eq!(
+            steps(&[&format!("id: a, handler: h, dependsOn: [{name}]"), "handler: h"]),
+            ["UNKNOWN_STEP steps[0].dependsOn[0]", "MISSING_FIELD steps[1].id"]
+        );
+    }
+}
+
+#[test]
+fn only_what_is_broken_is_left_out_of_the_other_checks() {
+    let bad_secrets = "secrets: {a-b: env:X, C: plain}, order: 99";
+    assert_eq!(
+        found(&format!(
+            "approval: 5\nlimits: {{perAgent: 0, maxFailures: 99999999999}}\nsteps: [{{id: a, handler: h, {bad_secrets}}}]\n"
+        )),
+        [
+            "WRONG_TYPE approval",
+            "OUT_OF_RANGE limits.perAgent",
+            "OUT_OF_RANGE limits.maxFailures",
+            "SECRET_INVALID steps[0].secrets.a-b",
+            "SECRET_INVALID steps[0].secrets.C",
+            "ORDER_INVALID steps[0].order",
+        ]
+    );
+    assert_eq!(
+        found(
+            "schedule: {start: soon, cron: '0 25 * * *', timeZone: Mars/Base}\nsteps: [{id: a, handler: h}]\n"
+        ),
+        [
+            "INVALID_TEXT schedule.start",
+            "SCHEDULE_INVALID schedule.cron",
+            "UNKNOWN_TIME_ZONE schedule.timeZone"
+        ]
+    );
+    assert_eq!(
+        one_step("dependsOn: [{step: zzz, require: false}]"),
+        ["UNKNOWN_STEP steps[0].dependsOn[0]", "UNKNOWN_FIELD steps[0].dependsOn[0].require"]
+    );
+    assert_eq!(
+        one_step("output: {merge: apend, to: a..b}"),
+        ["UNKNOWN_VALUE steps[0].output.merge", "PATH_INVALID steps[0].output.to"]
+    );
+    assert_eq!(
+        one_step("input: {from: contxt, value: 1, transform: '('}, resources: {g: 0, 'x y': 1}"),
+        [
+            "UNKNOWN_VALUE steps[0].input.from",
+            "EXPRESSION_INVALID steps[0].input.transform",
+            "OUT_OF_RANGE steps[0].resources.g",
+            "INVALID_TEXT steps[0].resources[\"x y\"]",
+        ]
+    );
+    assert_eq!(
+        found("result: steps.a.output\nfailure: {overrides: {h: skip}}\nschedule: {cron: x}\nsteps: 5\n"),
+        ["SCHEDULE_INVALID schedule.cron", "WRONG_TYPE steps"]
+    );
+}
+
+#[test]
+fn what_looks_like_a_secret_is_never_repeated() {
+    for secrets in [
+        "{K7: 12345678}",
+        "{K: {provider: env, key: 12345678}}",
+        "{K: {provider: 12345678, key: x}}",
+        "{K: [12345678]}",
+    ] {
+        let text = format!("id: p\nversion: \"1\"\nsteps: [{{id: a, handler: h, secrets: {secrets}}}]\n");
+        let problems = plan::read(&text).unwrap_err();
+        assert!(!problems.to_string().contains("12345678"), "{problems}");
+        assert!(problems.0[0].hint.contains("env:STRIPE_KEY"), "{problems}");
+    }
+}
+
+#[test]
+fn a_fallback_is_read_through_the_step_it_stands_in_for() {
+    let text = "id: p\nversion: \"1\"\nresult: steps.fb.output\nsteps:\n  - {id: a-1, handler: h, fallback: fb}\n  - {id: fb, handler: h}\n  - {id: b, handler: h, dependsOn: [a-1], when: steps.fb.output}\n";
+    let problems = plan::read(text).unwrap_err().0;
+    assert_eq!(problems.len(), 2);
+    for problem in problems {
+        assert!(problem.message.starts_with("fb stands in for a-1"), "{problem}");
+        assert_eq!(problem.hint, "read steps.\"a-1\".output");
+    }
+}
+
+#[test]
+fn data_in_a_schema_is_not_taken_for_references() {
+    assert_eq!(
+        one_step("output: {schema: {const: {$ref: 'https://x.example/', $id: x}, examples: [{$id: y}]}}"),
+        NONE
+    );
+    assert_eq!(
+        one_step("output: {schema: {properties: {default: {$ref: 'https://x.example/'}}}}"),
+        ["SCHEMA_INVALID steps[0].output.schema.properties.default.$ref"]
+    );
+    assert_eq!(one_step("output: {schema: {$ref: '#/default', default: {$ref: '#'}}}").len(), 1);
 }
 
 #[test]

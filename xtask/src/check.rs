@@ -27,7 +27,7 @@ pub(crate) fn test(workspace: &Workspace) -> Result<()> {
     tests.on_failure("the failing tests are listed above").run()
 }
 
-/// Format, clippy and documentation, with warnings denied.
+/// Format, the fuzz targets' lock file, clippy and documentation, with warnings denied.
 pub(crate) fn lint(workspace: &Workspace) -> Result<()> {
     External::cargo("fmt").args(["--all", "--check"]).on_failure("run `cargo fmt --all`").run()?;
     // The fuzz targets are a workspace of their own; rustfmt alone spares CI their dependencies.
@@ -37,6 +37,13 @@ pub(crate) fn lint(workspace: &Workspace) -> Result<()> {
         .args(targets.iter().map(|file| file.strip_prefix(&workspace.root).unwrap_or(file)))
         .on_failure("run `rustfmt --edition 2024` on the files above")
         .run()?;
+    // Their own lock file goes stale whenever a dependency of the workspace changes, and nothing else reads it.
+    External::cargo("metadata")
+        .args(["--locked", "--format-version", "1", "--manifest-path", "fuzz/Cargo.toml"])
+        .on_failure(
+            "run `cargo update --workspace --manifest-path fuzz/Cargo.toml` and commit fuzz/Cargo.lock",
+        )
+        .output()?;
     External::cargo("clippy")
         .args(["--workspace", "--all-targets", "--", "-D", "warnings"])
         .on_failure("fix the warnings above")

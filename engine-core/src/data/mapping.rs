@@ -104,13 +104,17 @@ impl StepMapping {
     /// Whether the step is to be done; when not, it is skipped.
     ///
     /// # Errors
-    /// A permanent `ValidationError` when the condition cannot be evaluated.
+    /// A permanent `EXPRESSION_INVALID` when the condition cannot be evaluated (COND-3).
     pub fn condition(&self, context: &Context) -> Result<bool, StepError> {
         match &self.when {
             None => Ok(true),
-            Some(when) => {
-                when.is_true(context.as_value()).map_err(|error| self.invalid("condition", error.message()))
-            }
+            Some(when) => when.is_true(context.as_value()).map_err(|error| {
+                StepError::new(
+                    FailureClass::Permanent,
+                    Code::ExpressionInvalid.as_str(),
+                    format!("the condition of step {} is invalid: {}", self.id, error.message()),
+                )
+            }),
         }
     }
 
@@ -179,6 +183,7 @@ impl StepMapping {
         }
     }
 
+    /// DATA-16.
     fn invalid(&self, what: &str, reason: &str) -> StepError {
         StepError::new(
             FailureClass::Permanent,

@@ -1,4 +1,4 @@
-//! References within a schema: they stay in the document, and they arrive somewhere.
+//! References within a schema: they stay in the document (DATA-15), and they arrive somewhere.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,20 +9,25 @@ use super::schema::SchemaProblem;
 /// Keywords whose schemas apply to the same value as the schema they stand in; the others go into the value,
 /// which ends somewhere.
 const IN_PLACE: &[&str] = &["allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"];
+/// Keywords that hold values, whatever the keys of these look like.
+const DATA: &[&str] = &["const", "enum", "default", "examples"];
+/// Keywords that hold schemas by names of the author's choice.
+const NAMES: &[&str] = &["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"];
 const REFERENCES: &[&str] = &["$ref", "$dynamicRef", "$recursiveRef"];
 
 /// What is wrong with the references of a schema.
 pub(super) fn problems(schema: &Value) -> Vec<SchemaProblem> {
-    let mut schemas: Vec<(String, &Value)> = Vec::new();
-    collect(schema, String::new(), &mut schemas);
+    let mut parts = Vec::new();
+    collect(Part { pointer: String::new(), value: schema, is_data: false }, false, &mut parts);
     let mut problems = Vec::new();
-    for (pointer, value) in &schemas {
+    for Part { pointer, value, .. } in parts.iter().filter(|part| !part.is_data) {
         for keyword in REFERENCES {
             let Some(reference) = value.get(keyword).and_then(Value::as_str) else { continue };
             if !reference.starts_with('#') {
                 problems.push(SchemaProblem {
                     pointer: format!("{pointer}/{keyword}"),
                     message: format!("the reference {reference:?} leaves the schema; it must start with #"),
+                    hint: "copy what it refers to into `$defs` and write `#/$defs/<name>`",
                 });
             }
         }
@@ -31,15 +36,17 @@ pub(super) fn problems(schema: &Value) -> Vec<SchemaProblem> {
             problems.push(SchemaProblem {
                 pointer: format!("{pointer}/$id"),
                 message: "only the schema as a whole may have an $id".to_owned(),
+                hint: "remove this `$id`",
             });
         }
     }
     if problems.is_empty()
-        && let Some(pointer) = endless(&schemas)
+        && let Some(pointer) = endless(&parts)
     {
         problems.push(SchemaProblem {
             pointer,
             message: "this reference leads back to itself without going into the value".to_owned(),
+            hint: "refer to another schema, or go into the value with `properties` or `items`",
         });
     }
     problems
@@ -47,20 +54,20 @@ pub(super) fn problems(schema: &Value) -> Vec<SchemaProblem> {
 
 /// The pointer of a schema that refers to itself without going into the value. Checking any value against it
 /// would never end.
-fn endless(schemas: &[(String, &Value)]) -> Option<String> {
+fn endless(parts: &[Part<'_>]) -> Option<String> {
     let by_pointer: HashMap<&str, usize> =
-        schemas.iter().enumerate().map(|(index, (pointer, _))| (pointer.as_str(), index)).collect();
+        parts.iter().enumerate().map(|(index, part)| (part.pointer.as_str(), index)).collect();
     let mut by_name: HashMap<String, usize> = HashMap::new();
-    for (index, (_, value)) in schemas.iter().enumerate() {
+    for (index, Part { value, .. }) in parts.iter().enumerate() {
         for keyword in ["$anchor", "$dynamicAnchor"] {
             if let Some(name) = value.get(keyword).and_then(Value::as_str) {
                 by_name.insert(name.to_owned(), index);
             }
         }
     }
-    let edges: Vec<Vec<usize>> = schemas
+    let edges: Vec<Vec<usize>> = parts
         .iter()
-        .map(|(pointer, value)| {
+        .map(|Part { pointer, value, .. }| {
             let mut targets = Vec::new();
             for keyword in IN_PLACE {
                 let Some(inner) = value.get(keyword) else { continue };
@@ -87,24 +94,39 @@ fn endless(schemas: &[(String, &Value)]) -> Option<String> {
             targets
         })
         .collect();
-    first_on_a_cycle(&edges).map(|index| schemas[index].0.clone())
+    first_on_a_cycle(&edges).map(|index| parts[index].pointer.clone())
 }
 
-fn collect<'a>(value: &'a Value, pointer: String, schemas: &mut Vec<(String, &'a Value)>) {
+/// Something in a schema that a pointer can lead to.
+struct Part<'a> {
+    pointer: String,
+    value: &'a Value,
+    /// It is data, not a schema, unless a reference makes it one.
+    is_data: bool,
+}
+
+/// Collects all parts of `part`. Below `names`, as in `properties`, keys are names of the author's choice.
+fn collect<'a>(part: Part<'a>, names: bool, parts: &mut Vec<Part<'a>>) {
+    let Part { ref pointer, value, is_data } = part;
     match value {
         Value::Object(fields) => {
             for (name, field) in fields {
-                collect(field, format!("{pointer}/{}", escape(name)), schemas);
+                let below = Part {
+                    pointer: format!("{pointer}/{}", escape(name)),
+                    value: field,
+                    is_data: is_data || !names && DATA.contains(&name.as_str()),
+                };
+                collect(below, !names && NAMES.contains(&name.as_str()), parts);
             }
         }
         Value::Array(items) => {
             for (index, item) in items.iter().enumerate() {
-                collect(item, format!("{pointer}/{index}"), schemas);
+                collect(Part { pointer: format!("{pointer}/{index}"), value: item, is_data }, false, parts);
             }
         }
         _ => {}
     }
-    schemas.push((pointer, value));
+    parts.push(part);
 }
 
 /// A fragment with `%41` and its like replaced.

@@ -18,6 +18,7 @@ pub struct DataSchema(Validator);
 pub(crate) struct SchemaProblem {
     pub(crate) pointer: String,
     pub(crate) message: String,
+    pub(crate) hint: &'static str,
 }
 
 struct NoOtherDocument;
@@ -48,6 +49,7 @@ impl DataSchema {
             return vec![SchemaProblem {
                 pointer: String::new(),
                 message: "a JSON Schema is an object, true or false".to_owned(),
+                hint: "write an object, as {type: object}",
             }];
         }
         if let Some(dialect) = schema.get("$schema")
@@ -56,6 +58,7 @@ impl DataSchema {
             return vec![SchemaProblem {
                 pointer: "/$schema".to_owned(),
                 message: format!("schemas of a plan are read as 2020-12; write {DIALECT:?} or nothing"),
+                hint: "remove `$schema`",
             }];
         }
         let mut problems: Vec<SchemaProblem> = jsonschema::draft202012::meta::validator()
@@ -63,6 +66,7 @@ impl DataSchema {
             .map(|error| SchemaProblem {
                 pointer: error.instance_path().as_str().to_owned(),
                 message: format!("this is no valid JSON Schema (2020-12): {error}"),
+                hint: "write the keyword as JSON Schema 2020-12 has it",
             })
             .collect();
         problems.dedup_by(|left, right| left.pointer == right.pointer);
@@ -78,6 +82,7 @@ impl DataSchema {
             Err(error) => vec![SchemaProblem {
                 pointer: error.schema_path().as_str().to_owned(),
                 message: format!("the schema cannot be used: {error}"),
+                hint: "mend or remove this keyword",
             }],
         }
     }

@@ -65,7 +65,7 @@ pub struct PlanRef {
 #[serde(rename_all = "camelCase")]
 pub struct RunInput {
     /// The input itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::wire::present")]
     pub value: Option<Value>,
     /// A reference to a large input.
     #[serde(default, skip_serializing_if = "Option::is_none")]

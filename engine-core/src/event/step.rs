@@ -212,7 +212,7 @@ pub struct HumanReviewRequested {
 #[serde(rename_all = "camelCase", default)]
 pub struct StepOutput {
     /// The output itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "crate::wire::present")]
     pub value: Option<Value>,
     /// A reference to a large output.
     #[serde(skip_serializing_if = "Option::is_none")]

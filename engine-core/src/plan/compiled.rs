@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use serde_json::Value;
+
 use super::model::{FailureAction, Mode, Plan, Step};
 use crate::error::{Code, Error, Result};
 use crate::failure::configured_action;
@@ -130,6 +132,14 @@ impl CompiledPlan {
         Ok(Self { plan, hash, positions, nodes, agents, by_rank, topological })
     }
 
+    /// Reads, checks and compiles a plan.
+    ///
+    /// # Errors
+    /// `PLAN_INVALID` with every problem in its message (PLAN-2).
+    pub fn read(text: &str) -> Result<Self> {
+        Self::new(super::validate::read(text)?)
+    }
+
     /// The document.
     #[must_use]
     pub fn document(&self) -> &Plan {
@@ -217,38 +227,27 @@ impl CompiledPlan {
     /// depends on its fallback too.
     #[must_use]
     pub fn transitive_dependents(&self, index: StepIndex) -> Vec<StepIndex> {
-        let start = self.serves(index).unwrap_or(index);
-        let mut found = BTreeSet::new();
-        let mut frontier = vec![start];
-        while let Some(current) = frontier.pop() {
-            for link in self.dependents(current) {
-                if found.insert(link.step) {
-                    frontier.push(link.step);
-                }
-            }
-        }
-        self.in_topological_order(&found)
+        self.closure(index, Self::dependents)
     }
 
     /// Everything that `index` depends on, directly or not, in topological order. A fallback sees what the
     /// step it serves sees.
     #[must_use]
     pub fn transitive_dependencies(&self, index: StepIndex) -> Vec<StepIndex> {
-        let start = self.serves(index).unwrap_or(index);
+        self.closure(index, Self::dependencies)
+    }
+
+    fn closure(&self, index: StepIndex, next: fn(&Self, StepIndex) -> &[Link]) -> Vec<StepIndex> {
         let mut found = BTreeSet::new();
-        let mut frontier = vec![start];
+        let mut frontier = vec![self.serves(index).unwrap_or(index)];
         while let Some(current) = frontier.pop() {
-            for link in self.dependencies(current) {
+            for link in next(self, current) {
                 if found.insert(link.step) {
                     frontier.push(link.step);
                 }
             }
         }
-        self.in_topological_order(&found)
-    }
-
-    fn in_topological_order(&self, steps: &BTreeSet<StepIndex>) -> Vec<StepIndex> {
-        self.topological.iter().copied().filter(|step| steps.contains(step)).collect()
+        self.topological.iter().copied().filter(|step| found.contains(step)).collect()
     }
 
     /// The place of a step in the order of release: by (priority, order, step id).
@@ -274,12 +273,27 @@ impl CompiledPlan {
     }
 }
 
-/// SHA-256 of a plan's canonical document; the same for YAML and JSON, whatever the order of keys.
+/// SHA-256 of a plan's canonical document (PLAN-15); the same for YAML and JSON, whatever the order of keys.
 #[must_use]
 pub fn plan_hash(plan: &Plan) -> String {
-    // A plan is plain data with string keys: writing it cannot fail.
-    let document = serde_json::to_value(plan).unwrap_or_default();
-    sha256_hex(canonical_json(&document))
+    // A plan is plain data with string keys: writing it cannot fail. One step at a time: a value of the whole
+    // plan costs more than all the rest.
+    let written = |value: serde_json::Result<Value>| canonical_json(&value.unwrap_or_default());
+    let document = serde_json::to_value(plan.without_steps()).unwrap_or_default();
+    let mut fields: Vec<(&String, &Value)> = document.as_object().into_iter().flatten().collect();
+    fields.sort_unstable_by_key(|(name, _)| *name);
+    let mut parts: Vec<String> = Vec::with_capacity(fields.len());
+    for (name, value) in fields {
+        let text = if name == "steps" {
+            let steps: Vec<String> =
+                plan.steps.iter().map(|step| written(serde_json::to_value(step))).collect();
+            format!("[{}]", steps.join(","))
+        } else {
+            canonical_json(value)
+        };
+        parts.push(format!("{name:?}:{text}"));
+    }
+    sha256_hex(format!("{{{}}}", parts.join(",")))
 }
 
 fn invalid(reason: &str) -> Error {
@@ -298,17 +312,21 @@ pub fn is_sequential(plan: &Plan) -> bool {
 }
 
 /// The place of the step at `position` in the plan's own order.
-pub(crate) fn order_of(plan: &Plan, position: usize) -> u32 {
+fn order_of(plan: &Plan, position: usize) -> u32 {
     plan.steps[position].order.unwrap_or_else(|| StepIndex::new(position + 1).0)
+}
+
+/// The steps of a sequential plan in their order. Fallbacks are in no sequence: they start by a failure.
+pub(crate) fn sequence(plan: &Plan, is_fallback: impl Fn(usize) -> bool) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..plan.steps.len()).filter(|position| !is_fallback(*position)).collect();
+    order.sort_by_key(|position| order_of(plan, *position));
+    order
 }
 
 /// Makes the edges of a sequential plan: each step after the one before, whatever became of that (GRAPH-9,
 /// GRAPH-11).
 fn chain_in_order(plan: &Plan, nodes: &mut [Node]) {
-    let mut order: Vec<usize> =
-        (0..nodes.len()).filter(|position| nodes[*position].serves.is_none()).collect();
-    order.sort_by_key(|position| order_of(plan, *position));
-    for pair in order.windows(2) {
+    for pair in sequence(plan, |position| nodes[position].serves.is_some()).windows(2) {
         nodes[pair[1]].dependencies.push(Link { step: StepIndex::new(pair[0]), required: false });
     }
 }
@@ -329,8 +347,7 @@ fn ranked(plan: &Plan, nodes: &mut [Node]) -> Vec<StepIndex> {
 }
 
 fn topological(plan: &Plan, nodes: &[Node]) -> Option<Vec<StepIndex>> {
-    let key =
-        |index: StepIndex| (order_of(plan, index.position()), plan.steps[index.position()].id.clone(), index);
+    let key = |index: StepIndex| (order_of(plan, index.position()), &plan.steps[index.position()].id, index);
     let mut waiting: Vec<usize> = nodes.iter().map(|node| node.dependencies.len()).collect();
     let mut ready: BTreeSet<_> = (0..nodes.len())
         .filter(|position| waiting[*position] == 0)
@@ -348,4 +365,16 @@ fn topological(plan: &Plan, nodes: &[Node]) -> Option<Vec<StepIndex>> {
         }
     }
     (sorted.len() == nodes.len()).then_some(sorted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_is_that_of_the_canonical_document() {
+        let plan = crate::plan::read(include_str!("../../tests/plans/everything.yaml")).unwrap();
+        let document = serde_json::to_value(&plan).unwrap();
+        assert_eq!(plan_hash(&plan), sha256_hex(canonical_json(&document)));
+    }
 }

@@ -127,22 +127,15 @@ pub struct Problem {
     /// What is wrong, for a person.
     pub message: String,
     /// What to do about it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub hint: Option<String>,
+    pub hint: String,
 }
 
 impl Problem {
-    /// A problem of the plan as a whole.
+    /// A problem of the plan as a whole. There is none without a hint (PLAN-4).
     #[must_use]
-    pub fn new(code: ProblemCode, message: impl Into<String>) -> Self {
-        Self { code, path: String::new(), line: None, column: None, message: message.into(), hint: None }
-    }
-
-    /// Adds what to do about it.
-    #[must_use]
-    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
-        self
+    pub fn new(code: ProblemCode, message: impl Into<String>, hint: impl Into<String>) -> Self {
+        let (message, hint) = (message.into(), hint.into());
+        Self { code, path: String::new(), line: None, column: None, message, hint }
     }
 
     /// Adds where it stands in the text.
@@ -160,11 +153,7 @@ impl fmt::Display for Problem {
         if let (Some(line), Some(column)) = (self.line, self.column) {
             write!(formatter, " (line {line}, column {column})")?;
         }
-        write!(formatter, ": {}: {}", self.code, self.message)?;
-        match &self.hint {
-            Some(hint) => write!(formatter, " ({hint})"),
-            None => Ok(()),
-        }
+        write!(formatter, ": {}: {} ({})", self.code, self.message, self.hint)
     }
 }
 
@@ -224,9 +213,9 @@ mod tests {
 
     #[test]
     fn a_problem_reads_as_place_code_reason_and_next_step() {
-        let mut problem = Problem::new(ProblemCode::UnknownStep, "there is no step \"lod\"")
-            .with_hint("did you mean \"load\"?")
-            .at(Place { line: 12, column: 9 });
+        let mut problem =
+            Problem::new(ProblemCode::UnknownStep, "there is no step \"lod\"", "did you mean \"load\"?")
+                .at(Place { line: 12, column: 9 });
         problem.path = "steps[3].dependsOn[0]".to_owned();
         assert_eq!(
             problem.to_string(),
@@ -247,11 +236,14 @@ mod tests {
     #[test]
     fn the_error_of_an_invalid_plan_carries_all_problems() {
         let problems = Problems(vec![
-            Problem::new(ProblemCode::Cycle, "first"),
-            Problem::new(ProblemCode::Cycle, "second"),
+            Problem::new(ProblemCode::Cycle, "first", "one"),
+            Problem::new(ProblemCode::Cycle, "second", "two"),
         ]);
         let error = Error::from(problems);
         assert_eq!(error.code(), Code::PlanInvalid);
-        assert_eq!(error.message(), "the plan has 2 problems:\nplan: CYCLE: first\nplan: CYCLE: second");
+        assert_eq!(
+            error.message(),
+            "the plan has 2 problems:\nplan: CYCLE: first (one)\nplan: CYCLE: second (two)"
+        );
     }
 }

@@ -8,6 +8,7 @@ use serde_saphyr::Spanned;
 
 use super::path::{Path, Segment};
 use super::{Place, place_of};
+use crate::plan::problem::{Problem, ProblemCode};
 
 /// The places of a document. Values are not kept: those are read once, by [`super::PlanSource::value`].
 #[derive(Debug)]
@@ -25,7 +26,14 @@ struct Node {
 enum Content {
     Scalar,
     List(Vec<Node>),
-    Object(HashMap<String, Field>),
+    Object(HashMap<String, Field>, Vec<Repeated>),
+}
+
+/// A key that stood in the same object before.
+#[derive(Debug)]
+struct Repeated {
+    name: String,
+    place: Place,
 }
 
 #[derive(Debug)]
@@ -48,13 +56,40 @@ impl LocatedDocument {
         key.unwrap_or(value)
     }
 
+    /// Every key that stands in one object more than once.
+    #[must_use]
+    pub fn repeated_keys(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        let mut open = vec![(Path::root(), &self.root)];
+        while let Some((path, node)) = open.pop() {
+            match &node.content {
+                Content::Scalar => {}
+                Content::List(items) => {
+                    let items = items.iter().enumerate();
+                    open.extend(items.map(|(position, item)| (path.clone().index(position), item)));
+                }
+                Content::Object(fields, repeated) => {
+                    for Repeated { name, place } in repeated {
+                        let mut problem = repeated_key(name).at(*place);
+                        problem.path = path.clone().key(name.as_str()).to_string();
+                        problems.push(problem);
+                    }
+                    open.extend(
+                        fields.iter().map(|(name, field)| (path.clone().key(name.as_str()), &field.value)),
+                    );
+                }
+            }
+        }
+        problems
+    }
+
     fn walk(&self, path: &Path) -> (Option<Place>, Place) {
         let mut key = None;
         let mut node = &self.root;
         for segment in path.segments() {
             key = None;
             let next = match (segment, &node.content) {
-                (Segment::Key(name), Content::Object(fields)) => fields.get(name).map(|field| {
+                (Segment::Key(name), Content::Object(fields, _)) => fields.get(name).map(|field| {
                     key = Some(field.key);
                     &field.value
                 }),
@@ -139,12 +174,26 @@ impl<'de> Visitor<'de> for ContentVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Content, A::Error> {
         let mut object = HashMap::new();
+        let mut repeated = Vec::new();
         while let Some(key) = fields.next_key::<Spanned<String>>()? {
             let value = fields.next_value::<Spanned<Content>>()?.into();
-            object.insert(key.value, Field { key: place_of(key.referenced), value });
+            let place = place_of(key.referenced);
+            if object.contains_key(&key.value) {
+                repeated.push(Repeated { name: key.value.clone(), place });
+            }
+            object.insert(key.value, Field { key: place, value });
         }
-        Ok(Content::Object(object))
+        Ok(Content::Object(object, repeated))
     }
+}
+
+/// The problem of a key that stands twice.
+pub(super) fn repeated_key(name: &str) -> Problem {
+    Problem::new(
+        ProblemCode::DuplicateKey,
+        format!("the key {name:?} stands twice in this object"),
+        "keep one of them",
+    )
 }
 
 /// JSON text in a form that a YAML reader takes, with every character at its place: JSON allows tabs between

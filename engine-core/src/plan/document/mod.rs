@@ -11,6 +11,7 @@ mod simple;
 
 use serde::de::DeserializeSeed;
 use serde_json::Value;
+use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::{DuplicateKeyPolicy, MessageFormatter, Options, UserMessageFormatter};
 
 pub use located::LocatedDocument;
@@ -27,6 +28,10 @@ pub const DEEPEST_NESTING: usize = 60;
 
 /// What aliases may add: a plan of many steps may share one block, but it may not explode.
 const MOST_ALIAS_EVENTS: usize = 500_000;
+
+/// How many values a document may hold, and how much text, once its aliases are written out.
+const MOST_NODES: usize = 4_000_000;
+const MOST_VALUE_BYTES: usize = 32 * 1024 * 1024;
 
 /// A line and a column, both from 1, counted in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,8 +55,8 @@ impl<'text> PlanSource<'text> {
         Self { text }
     }
 
-    /// Reads the text. A repeated key does not stop it: the value then comes with that problem, and the
-    /// last one written stands.
+    /// Reads the text. Repeated keys do not stop it: the value then comes with the first of these problems, and
+    /// the last one written stands. [`LocatedDocument::repeated_keys`] finds all.
     ///
     /// # Errors
     /// One problem when the text is no YAML or JSON, or is over a limit.
@@ -60,8 +65,8 @@ impl<'text> PlanSource<'text> {
             return Err(Problem::new(
                 ProblemCode::DocumentTooLarge,
                 format!("the text has {} bytes; the limit is {LARGEST_PLAN_BYTES}", self.text.len()),
-            )
-            .with_hint("move large values into artifacts, or split the plan"));
+                "move large values into artifacts, or split the plan",
+            ));
         }
         if self.looks_like_json()
             && let Ok(value) = self.read_json()
@@ -136,7 +141,7 @@ fn options(duplicates: DuplicateKeyPolicy) -> Options {
             max_documents: 2,
             // The size of the text bounds both; the defaults refuse a plan of ten thousand steps.
             max_events: 8_000_000,
-            max_nodes: 4_000_000,
+            max_nodes: MOST_NODES,
             // One shared retry policy used by every step is what anchors are for.
             enforce_alias_anchor_ratio: false,
         },
@@ -144,30 +149,59 @@ fn options(duplicates: DuplicateKeyPolicy) -> Options {
 }
 
 fn problem_of(error: &serde_saphyr::Error) -> Problem {
-    let bare = error.without_snippet();
+    use serde_saphyr::Error as Yaml;
+    let mut bare = error.without_snippet();
+    while let Yaml::AliasError { error, .. } = bare {
+        bare = error.without_snippet();
+    }
     let text = UserMessageFormatter.format_message(bare);
     let problem = match bare {
-        serde_saphyr::Error::DuplicateMappingKey { key, .. } => {
-            let name = key.as_deref().unwrap_or("?");
-            Problem::new(ProblemCode::DuplicateKey, format!("the key {name:?} stands twice in this object"))
-                .with_hint("keep one of them")
-        }
-        serde_saphyr::Error::Budget { breach, .. } => {
-            Problem::new(ProblemCode::DocumentTooLarge, format!("the text is over a limit: {breach:?}"))
-        }
-        serde_saphyr::Error::MultipleDocuments { .. } => {
-            Problem::new(ProblemCode::Syntax, "the text holds more than one document")
-                .with_hint("put each plan into its own file")
-        }
+        Yaml::DuplicateMappingKey { key, .. } => located::repeated_key(key.as_deref().unwrap_or("?")),
+        Yaml::Budget { breach: BudgetBreach::Depth { .. }, .. } => too_deep(),
+        Yaml::Budget { .. }
+        | Yaml::AliasReplayCounterOverflow { .. }
+        | Yaml::AliasReplayLimitExceeded { .. }
+        | Yaml::AliasExpansionLimitExceeded { .. }
+        | Yaml::AliasReplayStackDepthExceeded { .. } => too_large(),
+        _ if text.contains(TOO_DEEP) || text.contains("recursion limit") => too_deep(),
+        _ if text.contains(TOO_LARGE) => too_large(),
+        Yaml::MultipleDocuments { .. } => Problem::new(
+            ProblemCode::Syntax,
+            "the text holds more than one document",
+            "put each plan into its own file",
+        ),
         _ => Problem::new(
             ProblemCode::Syntax,
-            format!("the text is neither YAML nor JSON: {}", text.escape_debug()),
+            format!("the text is neither YAML nor JSON: {}", text.replace(char::is_control, " ")),
+            "look at indentation, brackets and quotes at this place and just before it",
         ),
     };
     match error.location() {
         Some(location) => problem.at(place_of(location)),
         None => problem,
     }
+}
+
+/// Marks of our own limits in the readers' errors, which carry text only.
+const TOO_DEEP: &str = "values are nested too deep";
+const TOO_LARGE: &str = "the text becomes too large when its aliases are written out";
+
+fn too_deep() -> Problem {
+    Problem::new(
+        ProblemCode::DocumentTooLarge,
+        format!("lists and objects lie more than {DEEPEST_NESTING} deep within each other"),
+        format!("keep nesting within {DEEPEST_NESTING} levels"),
+    )
+}
+
+fn too_large() -> Problem {
+    Problem::new(
+        ProblemCode::DocumentTooLarge,
+        format!(
+            "with its aliases written out the text is over a limit: {MOST_NODES} values, {MOST_VALUE_BYTES} bytes of text, {MOST_ALIAS_EVENTS} values repeated by aliases"
+        ),
+        "use fewer aliases, or split the plan",
+    )
 }
 
 fn place_of(location: serde_saphyr::Location) -> Place {

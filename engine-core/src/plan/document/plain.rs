@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-use super::DEEPEST_NESTING;
+use super::{DEEPEST_NESTING, MOST_NODES, MOST_VALUE_BYTES, TOO_DEEP, TOO_LARGE};
 
 /// What one document may still use. Aliases repeat text that stands once, so the size of the text alone
 /// bounds nothing.
@@ -18,7 +18,7 @@ pub(super) struct Allowance {
 
 impl Default for Allowance {
     fn default() -> Self {
-        Self { bytes: Cell::new(32 * 1024 * 1024), nodes: Cell::new(4_000_000) }
+        Self { bytes: Cell::new(MOST_VALUE_BYTES), nodes: Cell::new(MOST_NODES) }
     }
 }
 
@@ -30,7 +30,7 @@ impl Allowance {
                 self.nodes.set(nodes);
                 Ok(())
             }
-            _ => Err(E::custom("the text becomes too large when its aliases are written out")),
+            _ => Err(E::custom(TOO_LARGE)),
         }
     }
 }
@@ -57,7 +57,7 @@ impl<'a> PlainValue<'a> {
         if self.depth < DEEPEST_NESTING {
             Ok(Self { depth: self.depth + 1, ..self })
         } else {
-            Err(E::custom(format_args!("values are nested more than {DEEPEST_NESTING} deep")))
+            Err(E::custom(TOO_DEEP))
         }
     }
 }

@@ -156,7 +156,8 @@ enum Down<'a> {
 fn build<'a>(value: &'a Value, way: &mut Vec<Down<'a>>, problems: &mut Vec<TemplateProblem>) -> Node {
     if way.len() > DEEPEST {
         let error =
-            Error::new(Code::ExpressionInvalid, format!("values are nested more than {DEEPEST} deep"));
+            Error::new(Code::ExpressionInvalid, format!("values are nested more than {DEEPEST} deep"))
+                .with_hint("keep `with` flatter");
         problems.push(TemplateProblem { path: path_of(way), error });
         return Node::Fixed(Value::Null);
     }

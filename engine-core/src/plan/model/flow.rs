@@ -12,8 +12,8 @@ use super::is_default;
 pub struct InputMapping {
     /// Where the input comes from.
     pub from: InputSource,
-    /// The value itself, with `from: literal`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The value itself, with `from: literal`; null is one too.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "crate::wire::present")]
     pub value: Option<Value>,
     /// JMESPath applied to what was taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]

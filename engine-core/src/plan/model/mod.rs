@@ -20,6 +20,7 @@ use serde_json::Value;
 
 pub use failure::{Backoff, FailFast, FailureAction, FailurePolicy, OrphanPolicy, RetryPolicy};
 pub use flow::{FullSecretRef, InputMapping, InputSource, Merge, OutputMapping, SecretRef};
+pub(crate) use step::is_default_max_losses;
 pub use step::{
     Compensation, Completion, Dependency, Dispatch, ExplicitDependency, LOCAL_TIMEOUT_MS, OnWorkerLost, Step,
     StepSchedule,
@@ -79,6 +80,30 @@ pub struct Plan {
     /// The work. At least one step.
     #[schemars(length(min = 1))]
     pub steps: Vec<Step>,
+}
+
+impl Plan {
+    /// The plan without its steps. Those are most of it, and whoever writes them one at a time needs no second
+    /// copy of them all.
+    pub(crate) fn without_steps(&self) -> Self {
+        Self {
+            id: self.id.clone(),
+            version: self.version.clone(),
+            name: self.name.clone(),
+            description: self.description.clone(),
+            labels: self.labels.clone(),
+            mode: self.mode,
+            approval: self.approval,
+            separation_of_duties: self.separation_of_duties,
+            schedule: self.schedule.clone(),
+            limits: self.limits.clone(),
+            failure: self.failure.clone(),
+            dispatch: self.dispatch,
+            input_schema: self.input_schema.clone(),
+            result: self.result.clone(),
+            steps: Vec::new(),
+        }
+    }
 }
 
 /// How the order of steps is found.

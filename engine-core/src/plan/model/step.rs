@@ -101,6 +101,7 @@ pub struct Step {
     pub separation_of_duties: Option<bool>,
     /// Units of named pools that the step holds while it runs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(transform = named_pools)]
     pub resources: BTreeMap<String, u32>,
     /// Holds the step, and what depends on it, back for a while.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -221,6 +222,13 @@ pub struct StepSchedule {
     pub at: Option<Timestamp>,
 }
 
+/// At least one unit, of a pool that is named like an agent.
+fn named_pools(schema: &mut schemars::Schema) {
+    let units = serde_json::json!({"type": "integer", "minimum": 1, "maximum": u32::MAX});
+    schema.insert("patternProperties".to_owned(), serde_json::json!({AgentName::PATTERN: units}));
+    schema.insert("additionalProperties".to_owned(), false.into());
+}
+
 fn default_true() -> bool {
     true
 }
@@ -239,7 +247,7 @@ fn default_max_losses() -> u32 {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
-fn is_default_max_losses(losses: &u32) -> bool {
+pub(crate) fn is_default_max_losses(losses: &u32) -> bool {
     *losses == default_max_losses()
 }
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::references::References;
 use super::report::{Finding, Report};
-use super::{Subject, step_path};
+use super::{MOST_VISITS, Subject, step_path};
 use crate::data::path::{LONGEST_PATH, parse_path};
 use crate::data::schema::DataSchema;
 use crate::error::Error;
@@ -14,10 +14,6 @@ use crate::plan::document::Path;
 use crate::plan::expression::{Expression, Template, check_template};
 use crate::plan::model::{InputMapping, InputSource, Merge, OutputMapping, Step};
 use crate::plan::problem::ProblemCode;
-
-/// How many steps the search for forbidden writes looks at in all. A worker refuses such a write as well, so
-/// stopping early loses nothing but the early warning.
-const MOST_VISITS: usize = 5_000_000;
 
 pub(super) fn check(subject: &Subject<'_>, report: &mut Report) {
     let mut schemas = Schemas::default();
@@ -48,9 +44,9 @@ pub(super) fn check(subject: &Subject<'_>, report: &mut Report) {
                         ProblemCode::FieldConflict,
                         path(),
                         "`with` and `input` cannot stand together",
+                        "keep `with` for values, or `input` for one source",
                     )
-                    .at_key()
-                    .hint("keep `with` for values, or `input` for one source"),
+                    .at_key(),
                 );
             }
         }
@@ -62,7 +58,7 @@ pub(super) fn check(subject: &Subject<'_>, report: &mut Report) {
             input(subject, position, mapping, &mut schemas, &mut references, report);
         }
         if let Some(mapping) = &step.output {
-            output(position, mapping, &mut schemas, report);
+            output(subject, position, mapping, &mut schemas, report);
         }
         names(position, step, report);
     }
@@ -78,16 +74,21 @@ fn input<'a>(
     report: &mut Report,
 ) {
     let path = || step_path(position).key("input");
+    let known = !subject.unreadable.is_at(|| path().key("from"));
     match (mapping.from, &mapping.value) {
-        (InputSource::Literal, None) => report.add(
-            Finding::new(ProblemCode::FieldConflict, path().key("value"), "`from: literal` needs `value`")
-                .hint("write the value, or take another `from`"),
-        ),
+        _ if !known => {}
+        (InputSource::Literal, None) => report.add(Finding::new(
+            ProblemCode::FieldConflict,
+            path().key("value"),
+            "`from: literal` needs `value`",
+            "write the value, or take another `from`",
+        )),
         (InputSource::Context | InputSource::PreviousStep, Some(_)) => report.add(
             Finding::new(
                 ProblemCode::FieldConflict,
                 path().key("value"),
                 "`value` is for `from: literal` only",
+                "write `from: literal`, or remove `value`",
             )
             .at_key(),
         ),
@@ -100,17 +101,15 @@ fn input<'a>(
             several => Some(format!("has {}", several.len())),
         };
         if let Some(reason) = reason {
-            report.add(
-                Finding::new(
-                    ProblemCode::FieldConflict,
-                    path().key("from"),
-                    format!(
-                        "`from: previousStep` needs exactly one step before this one, and {} {reason}",
-                        subject.plan.steps[position].id
-                    ),
-                )
-                .hint("use `with` and name the step: ${ steps.\"<id>\".output }"),
-            );
+            report.add(Finding::new(
+                ProblemCode::FieldConflict,
+                path().key("from"),
+                format!(
+                    "`from: previousStep` needs exactly one step before this one, and {} {reason}",
+                    subject.plan.steps[position].id
+                ),
+                "use `with` and name the step: ${ steps.\"<id>\".output }",
+            ));
         }
     }
     if let Some(transform) = &mapping.transform {
@@ -125,18 +124,26 @@ fn input<'a>(
     }
 }
 
-fn output<'a>(position: usize, mapping: &'a OutputMapping, schemas: &mut Schemas<'a>, report: &mut Report) {
+fn output<'a>(
+    subject: &Subject<'a>,
+    position: usize,
+    mapping: &'a OutputMapping,
+    schemas: &mut Schemas<'a>,
+    report: &mut Report,
+) {
     let path = || step_path(position).key("output");
     match &mapping.to {
         Some(to) => vars_path(to, || path().key("to"), report),
-        None if mapping.merge != Merge::default() => report.add(
-            Finding::new(
-                ProblemCode::FieldConflict,
-                path().key("merge"),
-                "`merge` says how a value is written, but there is no `to`",
-            )
-            .at_key(),
-        ),
+        None if mapping.merge != Merge::default() && !subject.unreadable.is_at(|| path().key("to")) => report
+            .add(
+                Finding::new(
+                    ProblemCode::FieldConflict,
+                    path().key("merge"),
+                    "`merge` says how a value is written, but there is no `to`",
+                    "add `to: some.path`, or remove `merge`",
+                )
+                .at_key(),
+            ),
         None => {}
     }
     if let Some(transform) = &mapping.transform {
@@ -153,14 +160,12 @@ fn names(position: usize, step: &Step, report: &mut Report) {
     }
     for (index, name) in step.private.iter().enumerate() {
         if parse_path(name).is_none_or(|names| names.len() != 1) {
-            report.add(
-                Finding::new(
-                    ProblemCode::PathInvalid,
-                    step_path(position).key("private").index(index),
-                    format!("{name:?} is no name of a top-level output field"),
-                )
-                .hint("use letters, digits, _ and -, without dots"),
-            );
+            report.add(Finding::new(
+                ProblemCode::PathInvalid,
+                step_path(position).key("private").index(index),
+                format!("{name:?} is no name of a top-level output field"),
+                "use letters, digits, _ and -, without dots",
+            ));
         }
     }
 }
@@ -168,7 +173,10 @@ fn names(position: usize, step: &Step, report: &mut Report) {
 fn vars_path(text: &str, path: impl Fn() -> Path, report: &mut Report) {
     if parse_path(text).is_none() {
         report.add(
-            Finding::new(ProblemCode::PathInvalid, path(), format!("{text:?} is no path below `vars`")).hint(
+            Finding::new(
+                ProblemCode::PathInvalid,
+                path(),
+                format!("{text:?} is no path below `vars`"),
                 format!("write up to {LONGEST_PATH} names with dots between them, as report.totals; a name has letters, digits, _ and -"),
             ),
         );
@@ -188,11 +196,12 @@ fn template(value: &Value, path: impl Fn() -> Path, report: &mut Report) -> Temp
 }
 
 fn of_error(error: &Error, path: Path) -> Finding {
-    let finding = Finding::new(ProblemCode::ExpressionInvalid, path, error.message());
-    match error.hint() {
-        Some(hint) => finding.hint(hint),
-        None => finding,
-    }
+    Finding::new(
+        ProblemCode::ExpressionInvalid,
+        path,
+        error.message(),
+        error.hint().unwrap_or("write a JMESPath expression, as steps.load.output.rows"),
+    )
 }
 
 /// Schemas that were found to be good. Steps often share one, and making a schema ready costs more than
@@ -216,6 +225,7 @@ impl<'a> Schemas<'a> {
                 ProblemCode::SchemaInvalid,
                 path().join(&Path::from_pointer(&problem.pointer, schema)),
                 problem.message,
+                problem.hint,
             ));
         }
     }
@@ -264,6 +274,7 @@ fn forbidden_writes(subject: &Subject<'_>, report: &mut Report) {
                 ProblemCode::ReadOnlyWrite,
                 step_path(writer).key("output").key("to"),
                 format!("step {owner} makes `{read_only}` read-only for itself and the steps after it"),
+                format!("write to another path, or take `{read_only}` out of `readOnly` of {owner}"),
             ));
         }
     }

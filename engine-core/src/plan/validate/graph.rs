@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::report::{Finding, Report};
-use super::{Subject, is_placeholder, step_path};
-use crate::plan::compiled::{is_sequential, order_of};
+use super::{Subject, Unreadable, step_path};
+use crate::plan::compiled::{is_sequential, sequence};
 use crate::plan::document::Path;
 use crate::plan::model::{Mode, Plan};
 use crate::plan::problem::ProblemCode;
@@ -24,22 +24,23 @@ pub(super) struct Graph<'a> {
 }
 
 impl<'a> Graph<'a> {
-    pub(super) fn build(plan: &'a Plan, report: &mut Report) -> Self {
+    pub(super) fn build(plan: &'a Plan, unreadable: &Unreadable, report: &mut Report) -> Self {
         let count = plan.steps.len();
         let mut by_id = HashMap::with_capacity(count);
         for (position, step) in plan.steps.iter().enumerate() {
+            if unreadable.has(position, "id") {
+                continue;
+            }
             match by_id.entry(step.id.as_str()) {
                 std::collections::hash_map::Entry::Vacant(entry) => {
                     entry.insert(position);
                 }
-                std::collections::hash_map::Entry::Occupied(first) => report.add(
-                    Finding::new(
-                        ProblemCode::DuplicateStep,
-                        step_path(position).key("id"),
-                        format!("the id {:?} is taken by steps[{}] already", step.id.as_str(), first.get()),
-                    )
-                    .hint("give each step its own id"),
-                ),
+                std::collections::hash_map::Entry::Occupied(first) => report.add(Finding::new(
+                    ProblemCode::DuplicateStep,
+                    step_path(position).key("id"),
+                    format!("the id {:?} is taken by steps[{}] already", step.id.as_str(), first.get()),
+                    "give each step its own id",
+                )),
             }
         }
         let mut graph = Self {
@@ -49,10 +50,12 @@ impl<'a> Graph<'a> {
             serves: vec![None; count],
         };
         graph.link_fallbacks(plan, report);
-        graph.link_dependencies(plan, report);
+        graph.link_dependencies(plan, unreadable, report);
         // Where `mode: sequential` and `dependsOn` contradict each other, implicit edges would only add cycles.
         if is_sequential(plan) && plan.steps.iter().all(|step| step.depends_on.is_empty()) {
-            graph.link_sequence(plan);
+            for pair in sequence(plan, |position| graph.serves[position].is_some()).windows(2) {
+                graph.dependencies[pair[1]].push(pair[0]);
+            }
         }
         for position in 0..count {
             for index in 0..graph.dependencies[position].len() {
@@ -73,80 +76,66 @@ impl<'a> Graph<'a> {
                     ProblemCode::SelfDependency,
                     path(),
                     "a step cannot be its own fallback",
+                    "name another step that stands in, or remove `fallback`",
                 )),
                 Some(target) => match self.serves[*target] {
                     None => self.serves[*target] = Some(position),
-                    Some(first) => report.add(
-                        Finding::new(
-                            ProblemCode::FallbackInvalid,
-                            path(),
-                            format!("{fallback} is the fallback of {} already", plan.steps[first].id),
-                        )
-                        .hint("give each step a fallback of its own"),
-                    ),
+                    Some(first) => report.add(Finding::new(
+                        ProblemCode::FallbackInvalid,
+                        path(),
+                        format!("{fallback} is the fallback of {} already", plan.steps[first].id),
+                        "give each step a fallback of its own",
+                    )),
                 },
             }
         }
     }
 
-    fn link_dependencies(&mut self, plan: &Plan, report: &mut Report) {
+    fn link_dependencies(&mut self, plan: &Plan, unreadable: &Unreadable, report: &mut Report) {
         for (position, step) in plan.steps.iter().enumerate() {
             let mut seen = HashSet::new();
             for (index, dependency) in step.depends_on.iter().enumerate() {
                 let id = dependency.step().as_str();
                 let path = || step_path(position).key("dependsOn").index(index);
+                if unreadable.is_at(path) || unreadable.is_at(|| path().key("step")) {
+                    continue;
+                }
                 match self.by_id.get(id) {
                     None => self.unknown(id, path(), report),
                     _ if id == step.id.as_str() => report.add(Finding::new(
                         ProblemCode::SelfDependency,
                         path(),
                         format!("step {id:?} depends on itself"),
+                        "remove it, or name the step that comes before",
                     )),
                     Some(target) if seen.insert(*target) => {
                         self.dependencies[position].push(*target);
                         if let Some(served) = self.serves[*target] {
                             let served = &plan.steps[served].id;
-                            report.add(
-                                Finding::new(
-                                    ProblemCode::FallbackInvalid,
-                                    path(),
-                                    format!("{id} is the fallback of {served}; nothing can depend on it"),
-                                )
-                                .hint(format!("depend on {served}: its fallback's success satisfies that")),
-                            );
+                            report.add(Finding::new(
+                                ProblemCode::FallbackInvalid,
+                                path(),
+                                format!("{id} is the fallback of {served}; nothing can depend on it"),
+                                format!("depend on {served}: its fallback's success satisfies that"),
+                            ));
                         }
                     }
-                    Some(_) => report.add(
-                        Finding::new(
-                            ProblemCode::DuplicateDependency,
-                            path(),
-                            format!("{id:?} stands in this dependsOn twice"),
-                        )
-                        .hint("keep one of them"),
-                    ),
+                    Some(_) => report.add(Finding::new(
+                        ProblemCode::DuplicateDependency,
+                        path(),
+                        format!("{id:?} stands in this dependsOn twice"),
+                        "keep one of them",
+                    )),
                 }
             }
         }
     }
 
-    fn link_sequence(&mut self, plan: &Plan) {
-        let mut order: Vec<usize> =
-            (0..plan.steps.len()).filter(|position| self.serves[*position].is_none()).collect();
-        order.sort_by_key(|position| order_of(plan, *position));
-        for pair in order.windows(2) {
-            self.dependencies[pair[1]].push(pair[0]);
-        }
-    }
-
     fn unknown(&self, id: &str, path: Path, report: &mut Report) {
-        if is_placeholder(id) {
-            return;
-        }
-        let candidates = self.by_id.keys().copied().filter(|known| !is_placeholder(known));
-        let meant = report.closest(id, candidates);
-        report.add(
-            Finding::new(ProblemCode::UnknownStep, path, format!("there is no step {id:?}")).meant(meant),
-        );
+        let meant = report.closest(id, self.by_id.keys().copied());
+        let message = format!("there is no step {id:?}");
+        let hint = "name one of the plan's steps, or add it";
+        report.add(Finding::new(ProblemCode::UnknownStep, path, message, hint).meant(meant));
     }
 
     /// What a step depends on directly; for a fallback, what the step it serves depends on.
@@ -161,6 +150,11 @@ impl<'a> Graph<'a> {
 
     pub(super) fn serves(&self, position: usize) -> Option<usize> {
         self.serves[position]
+    }
+
+    /// The ids of all steps that have one.
+    pub(super) fn ids(&self) -> impl Iterator<Item = &'a str> + '_ {
+        self.by_id.keys().copied()
     }
 
     pub(super) fn find(&self, id: &str) -> Option<usize> {
@@ -181,14 +175,12 @@ fn mode(plan: &Plan, report: &mut Report) {
         && let Some(first) = with_edges.next()
     {
         let have = if with_edges.next().is_some() { " and other steps have" } else { " has" };
-        report.add(
-            Finding::new(
-                ProblemCode::ModeConflict,
-                Path::root().key("mode"),
-                format!("the mode is sequential, but {}{have} dependsOn", first.id),
-            )
-            .hint("remove dependsOn, or write `mode: graph`"),
-        );
+        report.add(Finding::new(
+            ProblemCode::ModeConflict,
+            Path::root().key("mode"),
+            format!("the mode is sequential, but {}{have} dependsOn", first.id),
+            "remove dependsOn, or write `mode: graph`",
+        ));
     }
 }
 
@@ -203,18 +195,17 @@ fn orders(subject: &Subject<'_>, report: &mut Report) {
         let path = step_path(position).key("order");
         match step.order {
             None if subject.unreadable.has(position, "order") => {}
-            None => report.add(
-                Finding::new(
-                    ProblemCode::OrderInvalid,
-                    path,
-                    format!("step {:?} has no order, but others have", step.id.as_str()),
-                )
-                .hint("give every step an order, or none"),
-            ),
+            None => report.add(Finding::new(
+                ProblemCode::OrderInvalid,
+                path,
+                format!("step {:?} has no order, but others have", step.id.as_str()),
+                "give every step an order, or none",
+            )),
             Some(order) if order as usize > count => report.add(Finding::new(
                 ProblemCode::OrderInvalid,
                 path,
                 format!("the orders of {count} steps are 1 to {count}; {order} leaves a gap"),
+                format!("number the steps from 1 to {count}, each number once"),
             )),
             Some(order) => {
                 if let Some(first) = taken.insert(order, position) {
@@ -222,6 +213,7 @@ fn orders(subject: &Subject<'_>, report: &mut Report) {
                         ProblemCode::OrderInvalid,
                         path,
                         format!("the order {order} is taken by {} already", plan.steps[first].id),
+                        format!("number the steps from 1 to {count}, each number once"),
                     ));
                 }
             }
@@ -238,6 +230,7 @@ fn fallbacks(subject: &Subject<'_>, report: &mut Report) {
                 ProblemCode::FallbackInvalid,
                 step_path(position).key(field),
                 format!("{} is the fallback of {served}, {reason}", step.id),
+                format!("remove `{field}`"),
             ));
         };
         if !step.depends_on.is_empty() {
@@ -278,7 +271,7 @@ fn cycles(subject: &Subject<'_>, report: &mut Report) {
             Some(index) => path.index(index),
             None => path,
         };
-        report.add(Finding::new(ProblemCode::Cycle, path, message).hint("remove one of these dependencies"));
+        report.add(Finding::new(ProblemCode::Cycle, path, message, "remove one of these dependencies"));
     }
 }
 

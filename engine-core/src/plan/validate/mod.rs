@@ -16,10 +16,9 @@ mod report;
 mod schedule;
 mod shape;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::compiled::CompiledPlan;
-use super::document::{Path, PlanSource};
+use super::document::{Path, PlanSource, Segment};
 use super::model::{Plan, Step};
 use super::problem::Problems;
 use crate::error::Result;
@@ -50,17 +49,19 @@ pub fn read_with(text: &str, options: &ValidationOptions) -> Result<Plan, Proble
     let source = PlanSource::new(text);
     let (value, repeated) = source.value()?;
     let mut report = Report::default();
-    let again = || source.value().ok().map(|(value, _)| value);
-    let (plan, unreadable) = shape::read(value, again, &mut report);
-    if let Some(plan) = &plan {
-        check(plan, options, &unreadable, &mut report);
+    let plan = shape::read(value, &mut report);
+    if let Some((plan, unreadable)) = &plan {
+        check(plan, options, unreadable, &mut report);
     }
     match (plan, repeated) {
-        (Some(plan), None) if report.is_empty() => Ok(plan),
+        (Some((plan, _)), None) if report.is_empty() => Ok(plan),
         (_, repeated) => {
             let located = source.locate();
             let mut problems = report.into_problems(located.as_ref());
-            problems.extend(repeated);
+            match located.map(|located| located.repeated_keys()) {
+                Some(all) if !all.is_empty() => problems.extend(all),
+                _ => problems.extend(repeated),
+            }
             problems.sort_by_key(|problem| (problem.line.is_none(), problem.line, problem.column));
             Err(Problems(problems))
         }
@@ -86,41 +87,44 @@ pub fn validate_with(plan: &Plan, options: &ValidationOptions) -> Result<(), Pro
     if report.is_empty() { Ok(()) } else { Err(Problems(report.into_problems(None))) }
 }
 
-impl CompiledPlan {
-    /// Reads, checks and compiles a plan.
-    ///
-    /// # Errors
-    /// `PLAN_INVALID` with every problem in its message.
-    pub fn read(text: &str) -> Result<Self> {
-        Self::new(read(text)?)
-    }
-}
-
 /// What had to be taken out or replaced so that a broken plan could be read. It was reported already, so its
-/// absence is no second problem.
+/// absence is no second problem. Stand-ins are known by their place: whatever name one has, users can write it
+/// too.
 #[derive(Debug, Default)]
 struct Unreadable {
-    plan: BTreeSet<String>,
-    steps: HashMap<usize, BTreeSet<String>>,
+    places: HashSet<Path>,
+    plan: HashSet<String>,
+    steps: HashMap<usize, HashSet<String>>,
 }
 
 impl Unreadable {
-    /// Whether a field of a step was taken out.
+    fn add(&mut self, path: &Path) {
+        match path.segments() {
+            [Segment::Key(steps), Segment::Index(position), Segment::Key(field), ..] if steps == "steps" => {
+                self.steps.entry(*position).or_default().insert(field.clone());
+            }
+            [Segment::Key(field), ..] => {
+                self.plan.insert(field.clone());
+            }
+            _ => {}
+        }
+        self.places.insert(path.clone());
+    }
+
+    /// Whether a field of a step, or anything below it, was taken out.
     fn has(&self, step: usize, field: &str) -> bool {
         !self.steps.is_empty() && self.steps.get(&step).is_some_and(|fields| fields.contains(field))
     }
 
-    /// Whether a field of the plan itself was taken out.
+    /// Whether a field of the plan itself, or anything below it, was taken out.
     fn has_of_plan(&self, field: &str) -> bool {
         self.plan.contains(field)
     }
-}
 
-/// The name that stands for whatever could not be read.
-const PLACEHOLDER: &str = "drivetrain.unreadable";
-
-fn is_placeholder(name: &str) -> bool {
-    name.starts_with(PLACEHOLDER)
+    /// Whether exactly this value was taken out.
+    fn is_at(&self, path: impl FnOnce() -> Path) -> bool {
+        !self.places.is_empty() && self.places.contains(&path())
+    }
 }
 
 /// What every check reads.
@@ -137,16 +141,20 @@ impl<'a> Subject<'a> {
     }
 }
 
+/// How many steps a search along the edges looks at in all. What is not found out is not refused here: the
+/// worker sees it.
+const MOST_VISITS: usize = 5_000_000;
+
 /// The path of a step.
 fn step_path(position: usize) -> Path {
     Path::root().key("steps").index(position)
 }
 
 fn check(plan: &Plan, options: &ValidationOptions, unreadable: &Unreadable, report: &mut Report) {
-    let graph = Graph::build(plan, report);
+    let graph = Graph::build(plan, unreadable, report);
     let subject = Subject { plan, options, unreadable, graph };
     graph::check(&subject, report);
     flow::check(&subject, report);
     policy::check(&subject, report);
-    schedule::check(plan, report);
+    schedule::check(&subject, report);
 }

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::report::{Finding, Report};
-use super::{Subject, is_placeholder, step_path};
+use super::{Subject, step_path};
 use crate::failure::configured_action;
 use crate::id::HandlerName;
 use crate::plan::document::Path;
 use crate::plan::model::{
     Completion, Dispatch, FailureAction, LOCAL_TIMEOUT_MS, OnWorkerLost, SecretRef, Step,
+    is_default_max_losses,
 };
 use crate::plan::problem::ProblemCode;
 
@@ -20,7 +21,6 @@ pub(super) fn check(subject: &Subject<'_>, report: &mut Report) {
         dispatch(subject, position, step, report);
         people(position, step, report);
         secrets(position, step, report);
-        resources(position, step, report);
         handlers(subject, position, step, report);
     }
 }
@@ -29,17 +29,23 @@ pub(super) fn check(subject: &Subject<'_>, report: &mut Report) {
 fn failure_policy(subject: &Subject<'_>, report: &mut Report) {
     let policy = &subject.plan.failure;
     let path = || Path::root().key("failure");
-    let used: BTreeSet<&HandlerName> = subject.steps().map(|(_, step)| &step.handler).collect();
+    let used: BTreeSet<&HandlerName> = subject
+        .steps()
+        .filter(|(position, _)| !subject.unreadable.has(*position, "handler"))
+        .map(|(_, step)| &step.handler)
+        .collect();
     for handler in policy.overrides.keys().filter(|handler| !used.contains(handler)) {
-        let meant = report.closest(
-            handler.as_str(),
-            used.iter().map(|used| used.as_str()).filter(|used| !is_placeholder(used)),
-        );
+        // A step whose handler cannot be read may be the one that uses it.
+        if subject.unreadable.has_of_plan("steps") {
+            break;
+        }
+        let meant = report.closest(handler.as_str(), used.iter().map(|used| used.as_str()));
         report.add(
             Finding::new(
                 ProblemCode::UnknownHandler,
                 path().key("overrides").key(handler.as_str()),
                 format!("no step uses the handler {:?}", handler.as_str()),
+                "remove it, or name the handler of a step",
             )
             .at_key()
             .meant(meant),
@@ -61,14 +67,12 @@ fn failure_policy(subject: &Subject<'_>, report: &mut Report) {
                 Some(handler) => path().key("overrides").key(handler.as_str()),
                 None => path().key("default"),
             };
-            report.add(
-                Finding::new(
-                    ProblemCode::FailureActionInvalid,
-                    path,
-                    format!("`fallback` applies to {}, which names no `fallback`", step.id),
-                )
-                .hint("name the stand-in with `fallback` at each step, or choose another action"),
-            );
+            report.add(Finding::new(
+                ProblemCode::FailureActionInvalid,
+                path,
+                format!("`fallback` applies to {}, which names no `fallback`", step.id),
+                "name the stand-in with `fallback` at each step, or choose another action",
+            ));
         }
     }
 }
@@ -76,7 +80,7 @@ fn failure_policy(subject: &Subject<'_>, report: &mut Report) {
 fn failure(subject: &Subject<'_>, position: usize, step: &Step, report: &mut Report) {
     let path = || step_path(position);
     let add = |report: &mut Report, field: &str, message: String, hint: &str| {
-        report.add(Finding::new(ProblemCode::FailureActionInvalid, path().key(field), message).hint(hint));
+        report.add(Finding::new(ProblemCode::FailureActionInvalid, path().key(field), message, hint));
     };
     match (step.on_failure, &step.fallback) {
         (Some(FailureAction::Fallback), None) if !subject.unreadable.has(position, "fallback") => add(
@@ -116,9 +120,9 @@ fn failure(subject: &Subject<'_>, position: usize, step: &Step, report: &mut Rep
                 ProblemCode::FieldConflict,
                 path().key("maxRetries"),
                 format!("`maxRetries` is for `onFailure: retry`, and this step's is {}", word(action)),
+                "for tries within one attempt use `retry.maxAttempts`",
             )
-            .at_key()
-            .hint("for tries within one attempt use `retry.maxAttempts`"),
+            .at_key(),
         );
     }
 }
@@ -145,14 +149,16 @@ fn retry(position: usize, step: &Step, report: &mut Report) {
                 "the first delay of {} ms is longer than the longest, maxBackoffMs, of {} ms",
                 retry.initial_backoff_ms, retry.max_backoff_ms
             ),
+            "lower initialBackoffMs, or raise maxBackoffMs",
         ));
     }
-    if step.on_worker_lost == OnWorkerLost::Fail && step.max_losses != 10 {
+    if step.on_worker_lost == OnWorkerLost::Fail && !is_default_max_losses(&step.max_losses) {
         report.add(
             Finding::new(
                 ProblemCode::FieldConflict,
                 step_path(position).key("maxLosses"),
                 "`maxLosses` has no meaning with `onWorkerLost: fail`: the first loss is final",
+                "remove `maxLosses`, or write `onWorkerLost: retry`",
             )
             .at_key(),
         );
@@ -170,10 +176,12 @@ fn dispatch(subject: &Subject<'_>, position: usize, step: &Step, report: &mut Re
         None => ("the plan's `dispatch: local`", "write `dispatch: queued` at this step"),
     };
     let mut refuse = |field: &str, reason: String| {
-        report.add(
-            Finding::new(ProblemCode::LocalDispatchRefused, step_path(position).key(field), reason)
-                .hint(hint),
-        );
+        report.add(Finding::new(
+            ProblemCode::LocalDispatchRefused,
+            step_path(position).key(field),
+            reason,
+            hint,
+        ));
     };
     if step.agent.is_some() || !step.agents.is_empty() {
         let field = if step.agent.is_some() { "agent" } else { "agents" };
@@ -199,22 +207,29 @@ fn people(position: usize, step: &Step, report: &mut Report) {
                 ProblemCode::FieldConflict,
                 step_path(position).key("separationOfDuties"),
                 "`separationOfDuties` is about who completes the step, and nobody does",
+                "add `completion: manual`",
             )
-            .at_key()
-            .hint("add `completion: manual`"),
+            .at_key(),
         );
     }
 }
 
-/// Secrets are references. The text itself is never repeated in a message: it may be the secret.
+/// How a secret is referred to.
+pub(super) const SECRET_HINT: &str = "write a reference, as `env:STRIPE_KEY` or `file:stripe/key`";
+
+/// Secrets are references (SECRET-1). The text itself is never repeated in a message: it may be the secret (SECRET-3).
 fn secrets(position: usize, step: &Step, report: &mut Report) {
     for (name, reference) in &step.secrets {
         let path = || step_path(position).key("secrets").key(name.as_str());
         if !is_variable_name(name) {
             report.add(
-                Finding::new(ProblemCode::SecretInvalid, path(), format!("{name:?} is no name for a secret"))
-                    .at_key()
-                    .hint("use letters, digits and _, not a digit first"),
+                Finding::new(
+                    ProblemCode::SecretInvalid,
+                    path(),
+                    format!("{name:?} is no name for a secret"),
+                    "use letters, digits and _, not a digit first",
+                )
+                .at_key(),
             );
         }
         let good =
@@ -228,10 +243,7 @@ fn secrets(position: usize, step: &Step, report: &mut Report) {
                     "`provider` or `key` is no plain name; if it is the secret itself, take it out of the plan"
                 }
             };
-            report.add(
-                Finding::new(ProblemCode::SecretInvalid, path(), expected)
-                    .hint("write as `env:STRIPE_KEY` or `file:stripe/key`"),
-            );
+            report.add(Finding::new(ProblemCode::SecretInvalid, path(), expected, SECRET_HINT));
         }
     }
 }
@@ -258,27 +270,7 @@ fn is_secret_key(key: &str) -> bool {
         && !MARKS.iter().any(|mark| key.starts_with(mark) && key.len() >= 16)
 }
 
-fn resources(position: usize, step: &Step, report: &mut Report) {
-    for (pool, amount) in &step.resources {
-        let path = || step_path(position).key("resources").key(pool.as_str());
-        let named = (1..=128).contains(&pool.len())
-            && pool.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte));
-        if !named {
-            report.add(
-                Finding::new(ProblemCode::InvalidText, path(), format!("{pool:?} is no name for a pool"))
-                    .at_key()
-                    .hint("use 1 to 128 characters of A-Z a-z 0-9 _ . -"),
-            );
-        }
-        if *amount == 0 {
-            report.add(
-                Finding::new(ProblemCode::OutOfRange, path(), "a step takes at least 1 unit of a pool")
-                    .hint("remove the pool, or write how many units"),
-            );
-        }
-    }
-}
-
+/// PLAN-8.
 fn handlers(subject: &Subject<'_>, position: usize, step: &Step, report: &mut Report) {
     let Some(known) = &subject.options.known_handlers else { return };
     let mut wanted: BTreeMap<&str, Path> = BTreeMap::new();
@@ -287,13 +279,18 @@ fn handlers(subject: &Subject<'_>, position: usize, step: &Step, report: &mut Re
     }
     wanted.insert(step.handler.as_str(), step_path(position).key("handler"));
     for (handler, path) in wanted {
-        if known.contains(handler) || handler.contains(':') || is_placeholder(handler) {
+        if known.contains(handler) || handler.contains(':') || subject.unreadable.is_at(|| path.clone()) {
             continue;
         }
         let meant = report.closest(handler, known.iter().map(String::as_str));
         report.add(
-            Finding::new(ProblemCode::UnknownHandler, path, format!("there is no handler {handler:?}"))
-                .meant(meant),
+            Finding::new(
+                ProblemCode::UnknownHandler,
+                path,
+                format!("there is no handler {handler:?}"),
+                "register it with a worker, or name one that is",
+            )
+            .meant(meant),
         );
     }
 }

@@ -1,13 +1,10 @@
 //! Steps that expressions name. A step sees only what comes before it, so any other name would be null for ever.
 
 use super::report::{Finding, Report};
-use super::{Subject, is_placeholder};
+use super::{MOST_VISITS, Subject};
 use crate::plan::document::Path;
 use crate::plan::expression::{Expression, Template};
 use crate::plan::problem::ProblemCode;
-
-/// How many steps are looked at in all. What is not found out is not refused.
-const MOST_VISITS: usize = 5_000_000;
 
 pub(super) struct References<'s, 'a> {
     subject: &'s Subject<'a>,
@@ -51,35 +48,55 @@ impl<'s, 'a> References<'s, 'a> {
         path: impl Fn() -> Path,
         report: &mut Report,
     ) {
+        let plan = self.subject.plan;
         for name in &expression.reads().steps {
             let Some(target) = self.subject.graph.find(name) else {
-                let ids = self.subject.plan.steps.iter().map(|step| step.id.as_str());
-                let meant = report.closest(name, ids.filter(|id| !is_placeholder(id)));
+                if self.subject.unreadable.has_of_plan("steps") {
+                    continue;
+                }
+                let meant = report.closest(name, self.subject.graph.ids());
                 report.add(
                     Finding::new(
                         ProblemCode::UnknownStep,
                         path(),
-                        format!("{:?} names a step {name:?} that is not there", expression.as_str()),
+                        format!("`{}` names a step {name:?} that is not there", expression.as_str()),
+                        "name one of the plan's steps; write an id with - or . in it as steps.\"my-step\"",
                     )
                     .meant(meant),
                 );
                 continue;
             };
+            // What a fallback gives is the output of the step it stands in for, for everybody after it.
+            if let Some(served) = self.subject.graph.serves(target)
+                && position != Some(target)
+            {
+                let served = &plan.steps[served].id;
+                report.add(Finding::new(
+                    ProblemCode::UnknownStep,
+                    path(),
+                    format!(
+                        "{name} stands in for {served}, so `{}` sees nothing of it under its own name",
+                        expression.as_str()
+                    ),
+                    format!("read steps.{}.output", quoted(served.as_str())),
+                ));
+                continue;
+            }
             let Some(position) = position else { continue };
             if self.subject.unreadable.has(position, "dependsOn") || self.comes_before(target, position) {
                 continue;
             }
-            let here = &self.subject.plan.steps[position].id;
-            let finding = Finding::new(
+            let here = &plan.steps[position].id;
+            report.add(Finding::new(
                 ProblemCode::UnknownStep,
                 path(),
-                format!("{here} does not depend on {name}, so {:?} sees nothing of it", expression.as_str()),
-            );
-            report.add(if target == position {
-                finding.hint("a step does not see its own output; in `compensation` it is `output`")
-            } else {
-                finding.hint(format!("add {name} to dependsOn"))
-            });
+                format!("{here} does not depend on {name}, so `{}` sees nothing of it", expression.as_str()),
+                if target == position {
+                    "a step does not see its own output; in `compensation` it is `output`".to_owned()
+                } else {
+                    format!("add {name} to dependsOn")
+                },
+            ));
         }
     }
 
@@ -105,4 +122,11 @@ impl<'s, 'a> References<'s, 'a> {
         }
         self.marks[target] == self.round
     }
+}
+
+/// A step id as JMESPath writes it.
+fn quoted(id: &str) -> String {
+    let plain = id.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if plain { id.to_owned() } else { format!("{id:?}") }
 }

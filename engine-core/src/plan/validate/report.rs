@@ -15,12 +15,18 @@ pub(super) struct Finding {
     path: Path,
     at_key: bool,
     message: String,
-    hint: Option<String>,
+    hint: String,
 }
 
 impl Finding {
-    pub(super) fn new(code: ProblemCode, path: Path, message: impl Into<String>) -> Self {
-        Self { code, path, at_key: false, message: message.into(), hint: None }
+    /// What is wrong, and what to do about it (PLAN-4).
+    pub(super) fn new(
+        code: ProblemCode,
+        path: Path,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
+        Self { code, path, at_key: false, message: message.into(), hint: hint.into() }
     }
 
     /// The finding is about the key that ends the path, not about its value.
@@ -29,17 +35,12 @@ impl Finding {
         self
     }
 
-    pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
-        self
-    }
-
-    /// The hint `did you mean …?`, when there is anything alike.
-    pub(super) fn meant(self, word: Option<&str>) -> Self {
-        match word {
-            Some(word) => self.hint(format!("did you mean {word:?}?")),
-            None => self,
+    /// The hint `did you mean …?` instead, when there is anything alike.
+    pub(super) fn meant(mut self, word: Option<&str>) -> Self {
+        if let Some(word) = word {
+            self.hint = format!("did you mean {word:?}?");
         }
+        self
     }
 
     fn into_problem(self, document: Option<&LocatedDocument>) -> Problem {
@@ -120,6 +121,7 @@ impl Report {
             problems.push(Problem::new(
                 ProblemCode::MoreProblems,
                 format!("and {} more problems that are not listed", self.uncounted),
+                "mend those above first",
             ));
         }
         problems
@@ -152,7 +154,7 @@ mod tests {
     fn problems_over_the_limit_are_counted() {
         let mut report = Report::default();
         for _ in 0..MOST_PROBLEMS + 7 {
-            report.add(Finding::new(ProblemCode::Cycle, Path::root(), "x"));
+            report.add(Finding::new(ProblemCode::Cycle, Path::root(), "x", "y"));
         }
         let problems = report.into_problems(None);
         assert_eq!(problems.len(), MOST_PROBLEMS + 1);

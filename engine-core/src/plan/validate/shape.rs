@@ -4,61 +4,94 @@ use std::collections::BTreeSet;
 
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{JsonType, ValidationError};
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::Unreadable;
+use super::policy::SECRET_HINT;
+use super::repair::{self, Broken};
 use super::report::{Finding, Report};
-use super::{Unreadable, repair, step_path};
-use crate::id::{HandlerName, PlanVersion, StepId};
+use crate::id::{AgentName, HandlerName, PlanId, StepId};
 use crate::plan::document::{Path, Segment};
-use crate::plan::model::{Plan, Step};
+use crate::plan::model::Plan;
 use crate::plan::problem::ProblemCode;
-use crate::plan::schema::{DOCUMENT, VALIDATOR};
+use crate::plan::schema::{DOCUMENT, STEP_VALIDATOR, VALIDATOR};
 
-/// Reads a plan out of a document and reports what is wrong with its shape. The plan is there, as far as it can
-/// be read, even then. `again` reads the document once more: a good one is used up, not copied.
-pub(super) fn read(
-    mut document: Value,
-    again: impl FnOnce() -> Option<Value>,
-    report: &mut Report,
-) -> (Option<Plan>, Unreadable) {
+/// Reads a plan out of a document and reports what is wrong with its shape (PLAN-9). The plan is there, as far
+/// as it can be read, even then.
+pub(super) fn read(mut document: Value, report: &mut Report) -> Option<(Plan, Unreadable)> {
     if !document.is_object() {
-        report.add(
-            Finding::new(
+        report.add(Finding::new(
+            ProblemCode::WrongType,
+            Path::root(),
+            format!("a plan is an object, and this is {}", kind_of(&document)),
+            "start with `id:`, `version:` and `steps:`",
+        ));
+        return None;
+    }
+    let mut broken = Broken::default();
+    explain_all(&document, &mut broken, report);
+    whole_numbers(&mut document);
+    if !broken.is_empty() {
+        return repair::readable(document, &broken);
+    }
+    match serde_json::from_value::<Plan>(document) {
+        Ok(plan) => Some((plan, Unreadable::default())),
+        // The schema says all that the types do; this is for the day on which it does not.
+        Err(reason) => {
+            report.add(Finding::new(
                 ProblemCode::WrongType,
                 Path::root(),
-                format!("a plan is an object, and this is {}", kind_of(&document)),
-            )
-            .hint("start with `id:`, `version:` and `steps:`"),
-        );
-        return (None, Unreadable::default());
-    }
-    let mut broken = Vec::new();
-    explain_all(&document, &mut broken, report);
-    if broken.is_empty() {
-        match serde_json::from_value::<Plan>(document) {
-            Ok(plan) => return (Some(plan), Unreadable::default()),
-            // The schema has no words for every limit of the types, such as the largest whole number.
-            Err(reason) => {
-                document = again().unwrap_or_default();
-                misfits(&document, &reason.to_string(), &mut broken, report);
-            }
+                format!("the plan cannot be read: {reason}"),
+                "compare it with the published schema plan.v1.schema.json",
+            ));
+            None
         }
     }
-    match repair::readable(&mut document, &broken) {
-        Some((plan, unreadable)) => (Some(plan), unreadable),
-        None => (None, Unreadable::default()),
+}
+
+/// Writes `1e3` and `5.0` as whole numbers, which they are to a JSON Schema. Data is left as it is.
+fn whole_numbers(value: &mut Value) {
+    const DATA: &[&str] = &["with", "value", "schema", "inputSchema"];
+    match value {
+        Value::Object(fields) => {
+            fields.iter_mut().filter(|(name, _)| !DATA.contains(&name.as_str())).for_each(|(_, field)| {
+                whole_numbers(field);
+            });
+        }
+        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
+        Value::Number(number) if number.is_f64() => {
+            // Beyond these bounds a float is not exact; the schema's limits are lower.
+            let whole = number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() < 9.0e15);
+            if let Some(whole) = whole {
+                #[expect(clippy::cast_possible_truncation, reason = "it is whole and within bounds")]
+                let whole = whole as i64;
+                *value = whole.into();
+            }
+        }
+        _ => {}
     }
 }
 
 /// Reports what is wrong with the shape of a plan that was made in code: numbers out of range.
 pub(super) fn check(plan: &Plan, report: &mut Report) {
+    if is_within_schema(plan) {
+        return;
+    }
     if let Ok(document) = serde_json::to_value(plan) {
-        explain_all(&document, &mut Vec::new(), report);
+        explain_all(&document, &mut Broken::default(), report);
     }
 }
 
-fn explain_all(document: &Value, broken: &mut Vec<Path>, report: &mut Report) {
+/// Whether the schema accepts a plan, looked at one step at a time: a value of the whole plan is large.
+fn is_within_schema(plan: &Plan) -> bool {
+    let (Some(whole), Some(one)) = (VALIDATOR.as_ref(), STEP_VALIDATOR.as_ref()) else { return false };
+    let mut shell = plan.without_steps();
+    shell.steps.extend(plan.steps.first().cloned());
+    serde_json::to_value(shell).is_ok_and(|shell| whole.is_valid(&shell))
+        && plan.steps.iter().all(|step| serde_json::to_value(step).is_ok_and(|step| one.is_valid(&step)))
+}
+
+fn explain_all(document: &Value, broken: &mut Broken, report: &mut Report) {
     let Some(validator) = VALIDATOR.as_ref() else { return };
     if validator.is_valid(document) {
         return;
@@ -68,44 +101,7 @@ fn explain_all(document: &Value, broken: &mut Vec<Path>, report: &mut Report) {
     }
 }
 
-fn typed<T: DeserializeOwned>(document: &Value) -> Result<T, String> {
-    T::deserialize(document).map_err(|error| error.to_string())
-}
-
-/// Finds the fields that the types refuse although the schema allows them, by leaving each out in turn.
-fn misfits(document: &Value, reason: &str, broken: &mut Vec<Path>, report: &mut Report) {
-    let mut found = Vec::new();
-    let steps = document.get("steps").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    for (position, step) in steps.iter().enumerate() {
-        if let Err(reason) = typed::<Step>(step) {
-            let field = culprit::<Step>(step);
-            found.push((field.map_or(step_path(position), |field| step_path(position).key(field)), reason));
-        }
-    }
-    if found.is_empty() {
-        let mut rest = document.clone();
-        if let Some(fields) = rest.as_object_mut() {
-            fields.insert("steps".to_owned(), Value::Array(Vec::new()));
-        }
-        let field = culprit::<Plan>(&rest);
-        found.push((field.map_or(Path::root(), |field| Path::root().key(field)), reason.to_owned()));
-    }
-    for (path, reason) in found {
-        report.add(Finding::new(ProblemCode::WrongType, path.clone(), reason));
-        broken.push(path);
-    }
-}
-
-/// The field without which the object could be read.
-fn culprit<T: DeserializeOwned>(object: &Value) -> Option<String> {
-    object.as_object()?.keys().find_map(|name| {
-        let mut without = object.clone();
-        without.as_object_mut()?.remove(name);
-        typed::<T>(&without).is_ok().then(|| name.clone())
-    })
-}
-
-fn explain(error: &ValidationError<'_>, document: &Value, broken: &mut Vec<Path>, report: &mut Report) {
+fn explain(error: &ValidationError<'_>, document: &Value, broken: &mut Broken, report: &mut Report) {
     let path = Path::from_pointer(error.instance_path().as_str(), document);
     let value = error.instance().as_ref();
     let finding = match error.kind() {
@@ -123,13 +119,18 @@ fn explain(error: &ValidationError<'_>, document: &Value, broken: &mut Vec<Path>
         ValidationErrorKind::Required { property } => {
             let name = property.as_str().unwrap_or_default();
             let path = path.key(name);
-            broken.push(path.clone());
-            Finding::new(ProblemCode::MissingField, path.clone(), format!("{} needs `{name}`", owner(&path)))
+            broken.values.push(path.clone());
+            Finding::new(
+                ProblemCode::MissingField,
+                path.clone(),
+                format!("{} needs `{name}`", owner(&path)),
+                format!("add `{name}: …`"),
+            )
         }
         ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
             let words = words_of(error);
             if !words.is_empty() {
-                broken.push(path.clone());
+                broken.values.push(path.clone());
                 unknown_word(value, path, &words, report)
             } else if let Some(branch) = meant_branch(error, context) {
                 for inner in branch {
@@ -137,144 +138,174 @@ fn explain(error: &ValidationError<'_>, document: &Value, broken: &mut Vec<Path>
                 }
                 return;
             } else {
-                broken.push(path.clone());
+                broken.values.push(path.clone());
                 wrong_type(value, &path, &expected_of(context))
             }
         }
         ValidationErrorKind::Enum { options } => {
-            broken.push(path.clone());
+            broken.values.push(path.clone());
             let words: Vec<&str> =
                 options.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
             unknown_word(value, path, &words, report)
         }
         ValidationErrorKind::Type { kind } => {
-            broken.push(path.clone());
+            broken.values.push(path.clone());
             wrong_type(value, &path, &types_of(kind))
         }
         kind => {
-            broken.push(path.clone());
+            broken.values.push(path.clone());
             limit(kind, value, &path)
         }
     };
     report.add(finding);
 }
 
-fn unknown_field(name: &str, path: &Path, allowed: &[&str], broken: &mut Vec<Path>, report: &mut Report) {
+fn unknown_field(name: &str, path: &Path, allowed: &[&str], broken: &mut Broken, report: &mut Report) {
     let here = path.clone().key(name);
     let meant = report.closest(name, allowed.iter().copied());
     let finding = Finding::new(
         ProblemCode::UnknownField,
         here.clone(),
         format!("{} has no field {name:?}", owner(&here)),
+        format!("remove it; there are {}", allowed.join(", ")),
     )
-    .at_key();
-    broken.push(here);
-    report.add(match meant {
-        Some(_) => finding.meant(meant),
-        None if (1..=10).contains(&allowed.len()) => finding.hint(format!("it has {}", allowed.join(", "))),
-        None => finding,
-    });
+    .at_key()
+    .meant(meant);
+    broken.strangers.push(here);
+    report.add(finding);
 }
 
-fn refused_key(name: &str, path: &Path, rule: &str, broken: &mut Vec<Path>, report: &mut Report) {
+fn refused_key(name: &str, path: &Path, rule: &str, broken: &mut Broken, report: &mut Report) {
     let here = path.clone().key(name);
-    broken.push(here.clone());
-    report.add(
-        Finding::new(ProblemCode::InvalidText, here, format!("{name:?} cannot be a key here"))
-            .at_key()
-            .hint(rule),
-    );
+    broken.strangers.push(here.clone());
+    let message = format!("{name:?} cannot be a key here");
+    report.add(Finding::new(ProblemCode::InvalidText, here, message, rule).at_key());
 }
 
 fn unknown_word(value: &Value, path: Path, words: &[&str], report: &Report) -> Finding {
     let listed = words.join(", ");
     match value.as_str() {
-        Some(word) => {
-            Finding::new(ProblemCode::UnknownValue, path, format!("{word:?} is not one of {listed}"))
-                .meant(report.closest(word, words.iter().copied()))
-        }
+        Some(word) => Finding::new(
+            ProblemCode::UnknownValue,
+            path,
+            format!("{word:?} is not one of {listed}"),
+            "write one of these words",
+        )
+        .meant(report.closest(word, words.iter().copied())),
         None => Finding::new(
             ProblemCode::WrongType,
             path,
             format!("expected one of {listed}, found {}", kind_of(value)),
+            "write one of these words",
         ),
     }
 }
 
 fn wrong_type(value: &Value, path: &Path, expected: &[&'static str]) -> Finding {
+    if is_secret(path) {
+        return secret_of_wrong_type(value, path);
+    }
     let expected_words: Vec<&str> = match path.segments() {
         [.., Segment::Key(list), Segment::Index(_)] if list == "dependsOn" => {
             vec!["a step id", "an object with `step` and `required`"]
         }
-        [.., Segment::Key(secrets), Segment::Key(_)] if secrets == "secrets" => {
-            vec!["a text `provider:key`", "an object with `provider` and `key`"]
-        }
         _ => expected.to_vec(),
     };
-    let finding = Finding::new(
+    let hint = match value {
+        Value::Number(_) | Value::Bool(_) if expected.contains(&TEXT) => format!("quote it: \"{value}\""),
+        Value::String(_) if expected.contains(&LIST) => "write it as a list: [ … ]".to_owned(),
+        Value::String(_) if expected.contains(&TRUTH) => "write true or false".to_owned(),
+        Value::Null => "write a value, or leave the field out".to_owned(),
+        _ => format!("write {} here", expected_words.join(" or ")),
+    };
+    Finding::new(
         ProblemCode::WrongType,
         path.clone(),
         format!("expected {}, found {}", expected_words.join(" or "), kind_of(value)),
-    );
-    match value {
-        Value::Number(_) | Value::Bool(_) if expected.contains(&TEXT) => {
-            finding.hint(format!("quote it: \"{value}\""))
-        }
-        Value::String(_) if expected.contains(&LIST) => finding.hint("write it as a list: [ … ]"),
-        Value::String(text)
-            if expected.contains(&TRUTH) && ["yes", "no", "on", "off"].contains(&text.as_str()) =>
-        {
-            finding.hint("write true or false")
-        }
-        _ => finding,
-    }
+        hint,
+    )
+}
+
+/// Whether what stands here may be a secret that somebody wrote into the plan.
+fn is_secret(path: &Path) -> bool {
+    matches!(
+        path.segments(),
+        [Segment::Key(steps), Segment::Index(_), Segment::Key(secrets), _, ..]
+            if steps == "steps" && secrets == "secrets"
+    )
+}
+
+/// The value itself may be the secret, so only its type is named (SECRET-3).
+fn secret_of_wrong_type(value: &Value, path: &Path) -> Finding {
+    let found = match value {
+        Value::Bool(_) => TRUTH.to_owned(),
+        Value::Number(_) => "a number".to_owned(),
+        other => kind_of(other),
+    };
+    let expected = match path.segments() {
+        [_, _, _, _] => "a text `provider:key` or an object with `provider` and `key`",
+        _ => TEXT,
+    };
+    Finding::new(
+        ProblemCode::WrongType,
+        path.clone(),
+        format!("expected {expected}, found {found}"),
+        SECRET_HINT,
+    )
 }
 
 /// Numbers, lengths and the way texts are written.
 fn limit(kind: &ValidationErrorKind, value: &Value, path: &Path) -> Finding {
     use ValidationErrorKind as Kind;
-    let out_of_range = |bound: String| Finding::new(ProblemCode::OutOfRange, path.clone(), bound);
+    let finding = |code, message: String, hint: String| Finding::new(code, path.clone(), message, hint);
+    let out_of_range = |message, hint| finding(ProblemCode::OutOfRange, message, hint);
     match kind {
-        Kind::Minimum { limit } => out_of_range(format!("{value} is below the minimum of {limit}")),
-        Kind::Maximum { limit } => out_of_range(format!("{value} is over the maximum of {limit}")),
-        Kind::MinItems { limit: 1 } => Finding::new(
+        Kind::Minimum { limit } => {
+            out_of_range(format!("{value} is below the minimum of {limit}"), format!("write {limit} or more"))
+        }
+        Kind::Maximum { limit } => {
+            out_of_range(format!("{value} is over the maximum of {limit}"), format!("write {limit} or less"))
+        }
+        Kind::MinItems { limit: 1 } => finding(
             ProblemCode::MissingField,
-            path.clone(),
-            "the list is empty; it needs at least one entry",
+            "the list is empty; it needs at least one entry".to_owned(),
+            "add an entry".to_owned(),
         ),
-        Kind::MinItems { limit } => out_of_range(format!("the list needs at least {limit} entries")),
-        Kind::MaxItems { limit } => out_of_range(format!("the list has more than {limit} entries")),
-        Kind::MinLength { limit } => out_of_range(format!("the text needs at least {limit} characters")),
-        Kind::MaxLength { limit } => out_of_range(format!("the text has more than {limit} characters")),
+        Kind::MinItems { limit } => out_of_range(
+            format!("the list needs at least {limit} entries"),
+            format!("write {limit} entries or more"),
+        ),
+        Kind::MaxItems { limit } => out_of_range(
+            format!("the list has more than {limit} entries"),
+            format!("write {limit} entries or fewer"),
+        ),
         Kind::Pattern { pattern } => {
             let text = value.as_str().unwrap_or_default();
-            Finding::new(ProblemCode::InvalidText, path.clone(), format!("{text:?} cannot stand here"))
-                .hint(rule_of(pattern))
+            finding(ProblemCode::InvalidText, format!("{text:?} cannot stand here"), rule_of(pattern))
         }
-        Kind::Format { .. } => {
-            Finding::new(ProblemCode::InvalidText, path.clone(), format!("{value} is not a time"))
-                .hint("write it as 2026-02-11T10:30:00Z")
-        }
-        other => Finding::new(
+        Kind::Format { .. } => finding(
             ProblemCode::InvalidText,
-            path.clone(),
+            format!("{value} is not a time"),
+            "write it as 2026-02-11T10:30:00Z".to_owned(),
+        ),
+        other => finding(
+            ProblemCode::InvalidText,
             format!("the rule `{}` is broken", other.keyword()),
+            "compare it with the published schema plan.v1.schema.json".to_owned(),
         ),
     }
 }
 
 /// The rule of the identifier with this pattern, in words.
 fn rule_of(pattern: &str) -> String {
-    let refused = match pattern {
-        StepId::PATTERN => StepId::new("").err(),
-        HandlerName::PATTERN => HandlerName::new("").err(),
-        PlanVersion::PATTERN => PlanVersion::new("").err(),
-        _ => None,
-    };
-    match refused.as_ref().and_then(|error| error.hint()) {
-        Some(hint) => hint.split(';').next().unwrap_or(hint).to_owned(),
-        None => format!("it must match {pattern}"),
-    }
+    let known = [
+        (StepId::PATTERN, StepId::RULE),
+        (HandlerName::PATTERN, HandlerName::RULE),
+        (PlanId::PATTERN, PlanId::RULE),
+        (AgentName::PATTERN, AgentName::RULE),
+    ];
+    let rule = known.into_iter().find(|(known, _)| *known == pattern);
+    rule.map_or_else(|| format!("it must match {pattern}"), |(_, rule)| rule.to_owned())
 }
 
 /// What a field belongs to, in words.

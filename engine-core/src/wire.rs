@@ -95,3 +95,25 @@ where
 {
     <serde_json::Value as serde::Deserialize>::deserialize(deserializer).map(Some)
 }
+
+/// Turns number formats that only some tools know into the plain bounds that `bound` gives. A bound that the schema
+/// has already stays.
+pub(crate) fn portable(schema: &mut serde_json::Value, bound: fn(&str) -> Option<u64>) {
+    use serde_json::Value;
+    match schema {
+        Value::Object(fields) => {
+            let format = fields.get("format").and_then(Value::as_str).map(str::to_owned);
+            if let Some(format) = format
+                && ["uint8", "uint16", "uint32", "uint64", "double"].contains(&format.as_str())
+            {
+                fields.remove("format");
+                if let Some(maximum) = bound(&format) {
+                    fields.entry("maximum").or_insert_with(|| maximum.into());
+                }
+            }
+            fields.values_mut().for_each(|value| portable(value, bound));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| portable(item, bound)),
+        _ => {}
+    }
+}

@@ -15,6 +15,7 @@ use super::{Body, Draft, Event, EventType};
 use crate::error::{Code, Error, Result};
 use crate::id::{PlanVersion, RunId, StepId};
 use crate::machine;
+use crate::wire::portable;
 
 /// One way in which an event breaks its schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,7 +139,7 @@ static VALIDATORS: LazyLock<HashMap<Option<EventType>, Result<Validator, String>
 pub fn generate(event_type: EventType) -> Value {
     let mut schema = envelope(Some(event_type));
     let mut payload = event_type.payload_schema().to_value();
-    portable(&mut payload);
+    portable(&mut payload, bound);
     schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
     schema["$id"] = json!(format!("https://drivetrain.dev/schemas/events/{event_type}.v1.schema.json"));
     schema["title"] = json!(event_type.as_str());
@@ -249,26 +250,12 @@ fn envelope(event_type: Option<EventType>) -> Value {
     json!({"type": "object", "properties": properties, "required": required})
 }
 
-/// Turns formats that only some tools know into plain bounds.
-fn portable(schema: &mut Value) {
-    match schema {
-        Value::Object(fields) => {
-            let bound = match fields.get("format").and_then(Value::as_str) {
-                Some("uint32") => Some(Some(json!(u32::MAX))),
-                // Larger than JSON numbers are exact in most languages: no bound is better than a rounded one.
-                Some("uint64" | "uint16" | "uint8" | "double") => Some(None),
-                _ => None,
-            };
-            if let Some(maximum) = bound {
-                fields.remove("format");
-                if let Some(maximum) = maximum {
-                    fields.insert("maximum".into(), maximum);
-                }
-            }
-            fields.values_mut().for_each(portable);
-        }
-        Value::Array(items) => items.iter_mut().for_each(portable),
-        _ => {}
+/// The bound that stands for a format.
+fn bound(format: &str) -> Option<u64> {
+    match format {
+        "uint32" => Some(u64::from(u32::MAX)),
+        // Larger than JSON numbers are exact in most languages: no bound is better than a rounded one.
+        _ => None,
     }
 }
 

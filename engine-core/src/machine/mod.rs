@@ -9,6 +9,7 @@ pub mod step;
 pub use run::{RunStatus, RunSubstatus};
 pub use step::{StepStatus, StepSubstatus};
 
+use crate::error::{Code, Error, Result};
 use crate::event::EventType;
 
 /// One edge: in `from`, the event `on` leads to `to`. `None` is the state before there is anything.
@@ -26,8 +27,19 @@ const fn edge<S: Copy>(from: Option<S>, on: EventType, to: S) -> Edge<S> {
     Edge { from, on, to }
 }
 
-fn next<S: Copy + PartialEq>(edges: &[Edge<S>], from: Option<S>, on: EventType) -> Option<S> {
-    edges.iter().find(|edge| edge.from == from && edge.on == on).map(|edge| edge.to)
+/// The state after `on`, or an error that names both states. `nothing` says what there is before the first state.
+fn next<S>(edges: &[Edge<S>], from: Option<S>, on: EventType, nothing: &str) -> Result<S>
+where
+    S: Copy + PartialEq + std::fmt::Display,
+{
+    if let Some(edge) = edges.iter().find(|edge| edge.from == from && edge.on == on) {
+        return Ok(edge.to);
+    }
+    let from = from.map_or_else(|| nothing.to_owned(), |state| state.to_string());
+    let target = edges.iter().find(|edge| edge.on == on).map(|edge| edge.to.to_string());
+    let target = target.as_deref().unwrap_or("any status");
+    let message = format!("{on} leads to {target}, and there is no way there from {from}");
+    Err(Error::new(Code::IllegalTransition, message))
 }
 
 /// Writes a machine as a Markdown table and a Mermaid drawing, for `docs/contract.md`.

@@ -1,7 +1,7 @@
 //! The run's state machine.
 
 use super::{Edge, edge, status};
-use crate::error::{Code, Error, Result};
+use crate::error::Result;
 use crate::event::EventType;
 
 status! {
@@ -77,14 +77,7 @@ pub const EDGES: &[Edge<RunStatus>] = &[
 /// # Errors
 /// `ILLEGAL_TRANSITION` when the table has no such edge.
 pub fn next(from: Option<RunStatus>, event: EventType) -> Result<RunStatus> {
-    super::next(EDGES, from, event).ok_or_else(|| {
-        let from = from.map_or("a run that does not exist", RunStatus::as_str);
-        let target = EDGES.iter().find(|edge| edge.on == event).map_or("any status", |edge| edge.to.as_str());
-        Error::new(
-            Code::IllegalTransition,
-            format!("{event} leads to {target}, and there is no way there from {from}"),
-        )
-    })
+    super::next(EDGES, from, event, "a run that does not exist")
 }
 
 /// The status that an event of this type leads to, wherever it is legal; `None` when it changes none.

@@ -1,7 +1,7 @@
 //! The state machine of one logical attempt of a step.
 
 use super::{Edge, edge, status};
-use crate::error::{Code, Error, Result};
+use crate::error::Result;
 use crate::event::EventType;
 
 status! {
@@ -65,14 +65,7 @@ pub const EDGES: &[Edge<StepStatus>] = &[
 /// # Errors
 /// `ILLEGAL_TRANSITION` when the table has no such edge.
 pub fn next(from: Option<StepStatus>, event: EventType) -> Result<StepStatus> {
-    super::next(EDGES, from, event).ok_or_else(|| {
-        let from = from.map_or("an attempt that does not exist", StepStatus::as_str);
-        let target = EDGES.iter().find(|edge| edge.on == event).map_or("any status", |edge| edge.to.as_str());
-        Error::new(
-            Code::IllegalTransition,
-            format!("{event} leads to {target}, and there is no way there from {from}"),
-        )
-    })
+    super::next(EDGES, from, event, "an attempt that does not exist")
 }
 
 /// The machine as Markdown: a table and a drawing.

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::model::Plan;
 use crate::time::Timestamp;
+use crate::wire::portable;
 
 /// Where the schema is published.
 pub const ID: &str = "https://drivetrain.dev/schemas/plan.v1.schema.json";
@@ -23,7 +24,7 @@ pub fn text() -> &'static str {
 pub fn generate() -> Value {
     let schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<Plan>();
     let mut schema = schema.to_value();
-    portable(&mut schema);
+    portable(&mut schema, bound);
     if let Value::Object(fields) = &mut schema {
         fields.insert("$id".to_owned(), json!(ID));
         fields.insert("title".to_owned(), json!("Drivetrain plan"));
@@ -34,28 +35,13 @@ pub fn generate() -> Value {
 /// The largest whole number that is exact in every language that reads JSON.
 const LARGEST_EXACT: u64 = (1 << 53) - 1;
 
-/// Turns number formats that only some tools know into plain bounds, so that every reader of the schema refuses
-/// what our types cannot hold.
-fn portable(schema: &mut Value) {
-    match schema {
-        Value::Object(fields) => {
-            let maximum = match fields.get("format").and_then(Value::as_str) {
-                Some("uint8") => Some(Some(u64::from(u8::MAX))),
-                Some("uint32") => Some(Some(u64::from(u32::MAX))),
-                Some("uint64") => Some(Some(LARGEST_EXACT)),
-                Some("double") => Some(None),
-                _ => None,
-            };
-            if let Some(maximum) = maximum {
-                fields.remove("format");
-                if let Some(maximum) = maximum {
-                    fields.entry("maximum").or_insert_with(|| json!(maximum));
-                }
-            }
-            fields.values_mut().for_each(portable);
-        }
-        Value::Array(items) => items.iter_mut().for_each(portable),
-        _ => {}
+/// The bound that stands for a format, so that every reader of the schema refuses what our types cannot hold.
+fn bound(format: &str) -> Option<u64> {
+    match format {
+        "uint8" => Some(u64::from(u8::MAX)),
+        "uint32" => Some(u64::from(u32::MAX)),
+        "uint64" => Some(LARGEST_EXACT),
+        _ => None,
     }
 }
 

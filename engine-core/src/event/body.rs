@@ -121,6 +121,36 @@ macro_rules! events {
                 }
             }
 
+            /// The payload as JSON text, without the envelope.
+            #[must_use]
+            pub fn to_payload_text(&self) -> String {
+                let text = match self {
+                    $(Self::$name(payload) => serde_json::to_string(payload),)*
+                    Self::Unknown(unknown) => serde_json::to_string(&unknown.payload),
+                };
+                // Payloads are structs with string keys: writing them cannot fail.
+                text.unwrap_or_default()
+            }
+
+            /// Reads what [`Body::to_payload_text`] wrote, as [`Body::from_payload`] does.
+            ///
+            /// # Errors
+            /// `SCHEMA_VALIDATION_FAILED` when it is no JSON object, or a required field is missing or has another
+            /// type.
+            pub fn from_payload_text(type_name: &str, payload: &str) -> Result<Self> {
+                let read = match EventType::parse(type_name) {
+                    $(Some(EventType::$name) => {
+                        serde_json::from_str(payload).map(|body| Self::$name(Box::new(body)))
+                    })*
+                    None => serde_json::from_str(payload).map(|payload| {
+                        Self::Unknown(Box::new(Unknown { event_type: type_name.to_owned(), payload }))
+                    }),
+                };
+                read.map_err(|cause| {
+                    Error::new(Code::SchemaValidationFailed, format!("{type_name}: {cause}"))
+                })
+            }
+
             /// Reads the payload of an event of this type. Unknown fields are passed over; an unknown type is
             /// kept whole.
             ///

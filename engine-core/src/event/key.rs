@@ -18,18 +18,25 @@ impl IdempotencyKey {
     /// The key of an event.
     #[must_use]
     pub fn of(run: &RunId, subject: Option<&Subject>, body: &Body, plan_version: &PlanVersion) -> Self {
-        let step = subject.map_or(RUN_SUBJECT, |subject| subject.step.as_str());
+        Self::of_name(run, &event_name(subject, body), plan_version)
+    }
+
+    /// The key of the event with this [name](event_name).
+    #[must_use]
+    pub fn of_name(run: &RunId, name: &str, plan_version: &PlanVersion) -> Self {
         let mut hasher = Sha256::new();
         hasher.update(run.as_str());
         hasher.update("|");
-        hasher.update(step);
-        hasher.update("|");
-        hasher.update(discriminator(subject, body));
-        hasher.update("|");
-        hasher.update(body.type_name());
+        hasher.update(name);
         hasher.update("|");
         hasher.update(plan_version.as_str());
         Self(hasher.finalize().into())
+    }
+
+    /// A key that was stored as its raw digest.
+    #[must_use]
+    pub fn from_bytes(digest: [u8; 32]) -> Self {
+        Self(digest)
     }
 
     /// The raw digest.
@@ -37,6 +44,14 @@ impl IdempotencyKey {
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
+}
+
+/// `stepId or RUN|n|eventType`: what the key hashes besides the run and its plan version. Run and version are the same
+/// for all events of a run, so within it two events have the same key exactly when they have the same name.
+#[must_use]
+pub fn event_name(subject: Option<&Subject>, body: &Body) -> String {
+    let step = subject.map_or(RUN_SUBJECT, |subject| subject.step.as_str());
+    format!("{step}|{}|{}", discriminator(subject, body), body.type_name())
 }
 
 /// The `n` of the key (KEY-3): what tells two events of one type about one subject apart.

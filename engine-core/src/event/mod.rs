@@ -23,7 +23,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 pub use body::{Body, EventType, Kind, Unknown};
-pub use key::{IdempotencyKey, Slot};
+pub use key::{IdempotencyKey, Slot, event_name};
 
 use crate::error::{Code, Error, Result};
 use crate::id::{PlanVersion, RunId, StepId};

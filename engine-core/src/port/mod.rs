@@ -4,12 +4,14 @@
 //! - [`store`]: the log and what belongs to it;
 //! - [`bus`]: tells others about events;
 //! - [`handler`]: the code that does a step, and what it is given;
-//! - [`secrets`], [`authorizer`]: who may know and who may do what.
+//! - [`secrets`], [`authorizer`]: who may know and who may do what;
+//! - [`clock`]: what time it is.
 //!
 //! Methods take one request struct. Errors are [`crate::Error`] with a stable code.
 
 pub mod authorizer;
 pub mod bus;
+pub mod clock;
 pub mod engine;
 pub mod handler;
 pub mod secrets;
@@ -17,6 +19,7 @@ pub mod store;
 
 pub use authorizer::{Authorization, AuthorizationRequest, Authorizer, Operation};
 pub use bus::EventBus;
+pub use clock::Clock;
 pub use engine::{
     Capabilities, Capability, Engine, EngineRun, EngineRunRequest, EngineStatus, SignalRequest, StartRequest,
 };
@@ -30,6 +33,7 @@ const _: () = {
     shareable::<dyn Engine>();
     shareable::<dyn StateStore>();
     shareable::<dyn EventBus>();
+    shareable::<dyn Clock>();
     shareable::<dyn SecretsProvider>();
     shareable::<dyn Authorizer>();
     shareable::<dyn StepHandler>();

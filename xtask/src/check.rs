@@ -6,25 +6,28 @@ use anyhow::{Context as _, Result};
 
 use crate::command::External;
 use crate::fuzz;
+use crate::servers::TestServers;
 use crate::workspace::Workspace;
 
 /// Cases of each property that does not say how many it wants.
 const PROPERTY_CASES: &str = "1024";
 
-/// All unit, integration and documentation tests; each benchmark once, so that none rots.
+/// All unit, integration and documentation tests; each benchmark once, so that none rots. Starts the servers they
+/// need.
 pub(crate) fn test(workspace: &Workspace) -> Result<()> {
+    let servers = TestServers::start()?;
     for benchmark in &workspace.benchmarks {
-        External::cargo("test")
+        let once = External::cargo("test")
             .args(["--package", &benchmark.package, "--bench", &benchmark.name])
-            .on_failure("the benchmark must run once without panicking")
-            .run()?;
+            .on_failure("the benchmark must run once without panicking");
+        servers.offer(once).run()?;
     }
     // Last, so that the output ends with its results.
     let mut tests = External::cargo("test").arg("--workspace");
     if std::env::var_os("PROPTEST_CASES").is_none() {
         tests = tests.variable("PROPTEST_CASES", PROPERTY_CASES);
     }
-    tests.on_failure("the failing tests are listed above").run()
+    servers.offer(tests).on_failure("the failing tests are listed above").run()
 }
 
 /// Format, the fuzz targets' lock file, clippy and documentation, with warnings denied.

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fmt;
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
@@ -62,6 +63,27 @@ impl External {
         Ok(())
     }
 
+    /// Runs the program with its output shown, fails when it does, and returns the last line of standard output that
+    /// is not blank.
+    pub(crate) fn run_for_last_line(mut self) -> Result<String> {
+        let line = self.to_string();
+        eprintln!("$ {line}");
+        let mut program = self
+            .command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot start `{line}`"))?;
+        let output = program.stdout.take().with_context(|| format!("`{line}` has no output"))?;
+        let last = show(BufReader::new(output), &mut std::io::stdout())
+            .with_context(|| format!("cannot show the output of `{line}`"))?;
+        let status = program.wait().with_context(|| format!("cannot wait for `{line}`"))?;
+        if !status.success() {
+            bail!("`{line}` failed ({status}): {}", self.next_step);
+        }
+        Ok(last)
+    }
+
     /// Whether the program runs and succeeds; shows nothing.
     pub(crate) fn succeeds(mut self) -> bool {
         let quiet = self.command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -102,6 +124,20 @@ impl fmt::Display for External {
     }
 }
 
+/// Passes lines on as they come, and returns the last that is not blank.
+fn show(mut from: impl BufRead, to: &mut impl Write) -> std::io::Result<String> {
+    let (mut last, mut line) = (Vec::new(), Vec::new());
+    while from.read_until(b'\n', &mut line)? > 0 {
+        to.write_all(&line)?;
+        to.flush()?;
+        if !line.trim_ascii().is_empty() {
+            std::mem::swap(&mut last, &mut line);
+        }
+        line.clear();
+    }
+    Ok(String::from_utf8_lossy(last.trim_ascii()).into_owned())
+}
+
 fn quoted(text: &OsStr) -> String {
     let text = text.to_string_lossy();
     let plain = |character: char| character.is_ascii_alphanumeric() || "-_=./:,@+".contains(character);
@@ -134,5 +170,21 @@ mod tests {
     fn a_program_that_is_not_there_is_named() {
         let error = External::program("no-such-program-here").run().unwrap_err();
         assert!(error.to_string().contains("no-such-program-here"), "{error}");
+    }
+
+    #[test]
+    fn output_is_passed_on_and_its_last_line_kept() {
+        let mut shown = Vec::new();
+        let text = b"first\n {\"bench\":1}\n\n  \n";
+        assert_eq!(show(text.as_slice(), &mut shown).unwrap(), "{\"bench\":1}");
+        assert_eq!(shown, text);
+        assert_eq!(show(b"without an end".as_slice(), &mut shown).unwrap(), "without an end");
+        assert_eq!(show(b"".as_slice(), &mut shown).unwrap(), "");
+    }
+
+    #[test]
+    fn the_last_line_of_a_program_that_fails_is_no_result() {
+        let error = External::program("sh").args(["-c", "echo done; false"]).run_for_last_line().unwrap_err();
+        assert!(error.to_string().contains("failed"), "{error}");
     }
 }

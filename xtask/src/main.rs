@@ -2,7 +2,8 @@
 //!
 //! - [`check`]: what must pass before a change goes in: `test`, `lint`, `ci`;
 //! - [`refresh`]: files that are made from the code: `schemas`, `docs`;
-//! - [`fuzz`] and [`mod@bench`]: the longer campaigns;
+//! - [`servers`]: real servers for tests and development;
+//! - [`fuzz`], [`mod@bench`] and [`torture`]: the longer campaigns;
 //! - [`command`] and [`workspace`]: running other programs, and what is in this workspace.
 
 mod bench;
@@ -10,11 +11,16 @@ mod check;
 mod command;
 mod fuzz;
 mod refresh;
+mod servers;
+mod torture;
 mod workspace;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
+use dev_servers::keep::Keeper;
+use servers::Servers;
+use torture::Torture;
 use workspace::Workspace;
 
 #[derive(Debug, Parser)]
@@ -48,6 +54,16 @@ enum Task {
         #[arg(long)]
         quick: bool,
     },
+    /// Kill processes at any moment, many times, and check that nothing is lost
+    Torture {
+        #[command(subcommand)]
+        what: Torture,
+    },
+    /// Real servers on free ports, kept running until they are taken down
+    Servers {
+        #[command(subcommand)]
+        task: Servers,
+    },
     /// Write the published JSON Schemas again after a change of the types
     Schemas,
     /// Write the generated tables in docs again after a change of what they show
@@ -63,6 +79,8 @@ fn main() -> Result<()> {
         Task::Ci => check::lint(&workspace).and_then(|()| check::test(&workspace)),
         Task::Fuzz { target, seconds } => fuzz::run(&workspace, target.as_deref(), seconds),
         Task::Bench { name, quick } => bench::run(&workspace, &name, quick),
+        Task::Torture { what } => torture::run(&what),
+        Task::Servers { task } => servers::run(&task, &Keeper::of_user(), &mut std::io::stdout()),
         Task::Schemas => refresh::schemas(),
         Task::Docs => refresh::docs(),
     }
@@ -86,5 +104,24 @@ mod tests {
             parse("xtask fuzz event_json --seconds 5"),
             Task::Fuzz { target: Some(name), seconds: 5 } if name == "event_json"
         ));
+    }
+
+    #[test]
+    fn servers_and_torture_have_defaults() {
+        let parse = |line: &str| Arguments::try_parse_from(line.split(' ')).map(|arguments| arguments.task);
+        assert!(matches!(
+            parse("xtask torture store"),
+            Ok(Task::Torture { what: Torture::Store { kills: 1000 } })
+        ));
+        assert!(parse("xtask torture store --kills 0").is_err());
+        assert!(matches!(
+            parse("xtask servers up"), Ok(Task::Servers { task: Servers::Up { servers } }) if servers.is_empty()
+        ));
+        assert!(matches!(
+            parse("xtask servers down postgres"),
+            Ok(Task::Servers { task: Servers::Down { servers } }) if servers.len() == 1
+        ));
+        let error = parse("xtask servers up oracle").unwrap_err().to_string();
+        assert!(error.contains("use one of postgres"), "{error}");
     }
 }

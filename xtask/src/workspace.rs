@@ -25,6 +25,8 @@ pub(crate) struct Benchmark {
     pub(crate) package: String,
     /// Its name.
     pub(crate) name: String,
+    /// Whether its crate depends on real servers.
+    pub(crate) uses_servers: bool,
 }
 
 impl Workspace {
@@ -47,11 +49,13 @@ fn benchmarks(metadata: &Value) -> Vec<Benchmark> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let mut found = Vec::new();
     for package in list(&metadata["packages"]) {
+        let uses_servers =
+            list(&package["dependencies"]).iter().any(|dependency| dependency["name"] == "dev-servers");
         for target in list(&package["targets"]) {
             if list(&target["kind"]).contains(&Value::from("bench"))
                 && let (Some(package), Some(name)) = (package["name"].as_str(), target["name"].as_str())
             {
-                found.push(Benchmark { package: package.to_owned(), name: name.to_owned() });
+                found.push(Benchmark { package: package.to_owned(), name: name.to_owned(), uses_servers });
             }
         }
     }
@@ -65,10 +69,19 @@ mod tests {
 
     #[test]
     fn benchmarks_are_found_with_their_crate() {
-        let metadata = json!({"packages": [{"name": "core", "targets": [
+        let metadata = json!({"packages": [{"name": "core", "dependencies": [{"name": "serde"}], "targets": [
             {"name": "core", "kind": ["lib"]}, {"name": "decider", "kind": ["bench"]},
         ]}]});
-        let expected = Benchmark { package: "core".into(), name: "decider".into() };
+        let expected = Benchmark { package: "core".into(), name: "decider".into(), uses_servers: false };
         assert_eq!(benchmarks(&metadata), [expected]);
+    }
+
+    #[test]
+    fn benchmarks_of_a_crate_that_depends_on_servers_use_them() {
+        let metadata = json!({"packages": [{
+            "name": "store", "dependencies": [{"name": "dev-servers", "kind": "dev"}],
+            "targets": [{"name": "append", "kind": ["bench"]}],
+        }]});
+        assert!(benchmarks(&metadata)[0].uses_servers);
     }
 }

@@ -1,51 +1,28 @@
-//! Benchmarks: runs one and ends with its figures as one line of JSON.
+//! What criterion leaves in its folder, as figures and ratios.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use serde_json::{Map, Value, json};
 
-use crate::command::External;
-use crate::workspace::Workspace;
+/// What a run came to.
+#[derive(Debug)]
+pub(crate) struct Results {
+    /// Times and rates.
+    pub(crate) figures: Map<String, Value>,
+    /// The cost at the largest size over that at the smallest.
+    pub(crate) ratios: Map<String, Value>,
+}
 
-/// Runs a benchmark. The last line of standard output is
-/// `{"bench", "settings", "figures": {…}, "ratios": {…}}`.
-pub(crate) fn run(workspace: &Workspace, name: &str, quick: bool) -> Result<()> {
-    let Some(benchmark) = workspace.benchmarks.iter().find(|benchmark| benchmark.name == name) else {
-        let known: Vec<&str> = workspace.benchmarks.iter().map(|benchmark| benchmark.name.as_str()).collect();
-        if known.is_empty() {
-            bail!("there is no benchmark {name}, nor any other yet");
-        }
-        bail!("there is no benchmark {name}: use one of {}", known.join(", "));
-    };
-    // A folder of its own, emptied first: figures of an earlier run must not pass for those of this one.
-    let results = workspace.target_directory.join("xtask-bench").join(name);
-    if results.exists() {
-        std::fs::remove_dir_all(&results).with_context(|| format!("cannot empty {}", results.display()))?;
+/// The results in a folder; none when criterion wrote nothing there.
+pub(crate) fn read(folder: &Path) -> Result<Option<Results>> {
+    if !folder.exists() {
+        return Ok(None);
     }
-    External::cargo("bench")
-        .args(["--package", &benchmark.package, "--bench", name, "--"])
-        .args(quick.then_some("--quick"))
-        .variable("CRITERION_HOME", &results)
-        .run()?;
-    let measurements = read_measurements(&results)?;
-    if measurements.is_empty() {
-        bail!("the benchmark {name} left no figures in {}: does it use criterion?", results.display());
-    }
-    let report = json!({
-        "bench": name,
-        "settings": {
-            "quick": quick,
-            "profile": "bench",
-            "system": format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH),
-            "cores": std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
-        },
-        "figures": figures(&measurements),
-        "ratios": ratios(&measurements),
-    });
-    writeln!(std::io::stdout(), "{report}").context("cannot write the figures")
+    let measurements = read_measurements(folder)?;
+    let results = || Results { figures: figures(&measurements), ratios: ratios(&measurements) };
+    Ok((!measurements.is_empty()).then(results))
 }
 
 /// One function of a benchmark at one size.
@@ -166,6 +143,11 @@ mod tests {
             "throughput": {"Elements": elements},
         });
         Measurement::read(&benchmark, &json!({"median": {"point_estimate": nanoseconds}})).unwrap()
+    }
+
+    #[test]
+    fn a_folder_without_measurements_has_no_figures() {
+        assert!(read(Path::new("no/such/folder")).unwrap().is_none());
     }
 
     #[test]

@@ -1,1 +1,28 @@
-//! x
+//! The log of every run, and what belongs to it, behind engine-core's `StateStore`.
+//!
+//! - `sqlite`: one file, no server; `postgres`: several processes on one database; [`memory`]: for tests;
+//! - [`mod@open`]: the URL decides which; [`options`]: what can be chosen;
+//! - `append`: the rules of appending, pure, the same for all three;
+//! - `commit`: group commit: one writer takes all that waits, commits once, acknowledges then;
+//! - `sql`: every query that reads the same for both databases, compiled for each of them;
+//! - `content`: what is stored beside the log, and how it is checked;
+//! - `wake`: readers are told of new events and signals instead of asking for them;
+//! - `suite` (feature): the tests that any store must pass.
+//!
+//! `docs/statestore.md` states the guarantees, the schema and the levels of durability.
+
+mod append;
+mod content;
+pub mod memory;
+pub mod open;
+pub mod options;
+mod page;
+mod retry;
+mod tail;
+#[cfg(feature = "suite")]
+pub mod suite;
+mod wake;
+
+pub use memory::MemoryStore;
+pub use open::open;
+pub use options::{Durability, Options, SystemClock};

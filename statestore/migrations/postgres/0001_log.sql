@@ -1,0 +1,159 @@
+-- One row per run: what people ask for. Changes when the run's status does.
+CREATE TABLE runs (
+    run_no          BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    run_id          TEXT COLLATE "C" NOT NULL UNIQUE,
+    identity        TEXT COLLATE "C" NOT NULL UNIQUE,
+    tenant_id       TEXT COLLATE "C" NOT NULL,
+    plan_id         TEXT COLLATE "C" NOT NULL,
+    plan_version    TEXT COLLATE "C" NOT NULL,
+    plan_hash       TEXT COLLATE "C" NOT NULL,
+    correlation_id  TEXT NOT NULL,
+    -- The run whose outputs this one uses: it is kept as long as this one is.
+    source_run_id   TEXT COLLATE "C",
+    status          TEXT COLLATE "C" NOT NULL,
+    engine_run_ref  TEXT,
+    created_at      BIGINT NOT NULL,
+    ended_at        BIGINT
+);
+CREATE INDEX runs_by_time   ON runs (tenant_id, created_at, run_id);
+CREATE INDEX runs_by_status ON runs (tenant_id, status, created_at, run_id);
+CREATE INDEX runs_by_plan   ON runs (tenant_id, plan_id, created_at, run_id);
+CREATE INDEX runs_ended     ON runs (ended_at) WHERE ended_at IS NOT NULL;
+CREATE INDEX runs_by_source ON runs (source_run_id) WHERE source_run_id IS NOT NULL;
+
+-- One row per run: what every append reads and writes.
+CREATE TABLE run_heads (
+    run_no         BIGINT PRIMARY KEY,
+    last_seq       BIGINT NOT NULL,
+    decisions      BIGINT NOT NULL,
+    last_event_at  BIGINT NOT NULL,
+    acted_seq      BIGINT NOT NULL DEFAULT 0,
+    ended          BOOLEAN NOT NULL DEFAULT FALSE,
+    -- Whether somebody may still have to act: until the run has ended and all of it was acted on.
+    open           BOOLEAN NOT NULL DEFAULT TRUE,
+    fence          BIGINT NOT NULL DEFAULT 0,
+    lease_holder   TEXT COLLATE "C",
+    lease_until    BIGINT NOT NULL DEFAULT 0
+    -- Room in every page, so that an append changes the row in place and touches no index.
+) WITH (fillfactor = 50);
+CREATE INDEX run_heads_open ON run_heads (run_no) WHERE open;
+
+-- The log. Never changed; deleted only with its run.
+CREATE TABLE events (
+    position         BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    run_no           BIGINT NOT NULL,
+    run_seq          BIGINT NOT NULL,
+    -- step or RUN|n|type: what the idempotency key is the hash of, so one is unique when the other is.
+    name             TEXT COLLATE "C" NOT NULL,
+    -- The place that only one event of the run can take, for events that end or decide something.
+    slot             TEXT COLLATE "C",
+    event_type       TEXT COLLATE "C" NOT NULL,
+    event_id         BYTEA NOT NULL,
+    idempotency_key  BYTEA NOT NULL,
+    schema_version   TEXT COLLATE "C" NOT NULL,
+    emitted_at       BIGINT NOT NULL,
+    emitted_by       TEXT NOT NULL,
+    occurred_at      BIGINT,
+    step_id          TEXT COLLATE "C",
+    logical_attempt  BIGINT,
+    engine_attempt   BIGINT,
+    payload          TEXT NOT NULL
+);
+CREATE UNIQUE INDEX events_by_place ON events (run_no, run_seq);
+CREATE UNIQUE INDEX events_by_name  ON events (run_no, name);
+CREATE UNIQUE INDEX events_by_slot  ON events (run_no, slot) WHERE slot IS NOT NULL;
+
+-- Events that the bus has not taken yet.
+CREATE TABLE outbox (
+    position  BIGINT PRIMARY KEY,
+    run_no    BIGINT NOT NULL,
+    run_seq   BIGINT NOT NULL
+);
+
+-- Runs that a relay delivers or that wait after a failure; no row for all others.
+CREATE TABLE outbox_runs (
+    run_no         BIGINT PRIMARY KEY,
+    relay          TEXT COLLATE "C",
+    claimed_until  BIGINT NOT NULL DEFAULT 0,
+    not_before     BIGINT NOT NULL DEFAULT 0,
+    failures       BIGINT NOT NULL DEFAULT 0,
+    -- The first event that waits.
+    from_seq       BIGINT NOT NULL
+);
+
+CREATE TABLE dead_letters (
+    position     BIGINT PRIMARY KEY,
+    run_no       BIGINT NOT NULL,
+    run_seq      BIGINT NOT NULL,
+    failures     BIGINT NOT NULL,
+    error        TEXT NOT NULL,
+    given_up_at  BIGINT NOT NULL
+);
+CREATE INDEX dead_letters_by_run ON dead_letters (run_no);
+
+-- Plans by content.
+CREATE TABLE plans (
+    tenant_id  TEXT COLLATE "C" NOT NULL,
+    plan_hash  TEXT COLLATE "C" NOT NULL,
+    document   TEXT NOT NULL,
+    PRIMARY KEY (tenant_id, plan_hash)
+);
+
+-- Which worker has which attempt.
+CREATE TABLE claims (
+    run_no         BIGINT NOT NULL,
+    step_id        TEXT COLLATE "C" NOT NULL,
+    attempt        BIGINT NOT NULL,
+    worker         TEXT COLLATE "C" NOT NULL,
+    claimed_until  BIGINT NOT NULL,
+    PRIMARY KEY (run_no, step_id, attempt)
+);
+
+-- Signals on their way to the driver.
+CREATE TABLE signals (
+    position   BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    run_no     BIGINT NOT NULL,
+    signal_id  TEXT COLLATE "C" NOT NULL,
+    signal     TEXT NOT NULL,
+    UNIQUE (run_no, signal_id)
+);
+
+-- Projections that a reader can continue from.
+CREATE TABLE snapshots (
+    run_no   BIGINT NOT NULL,
+    run_seq  BIGINT NOT NULL,
+    content  TEXT NOT NULL,
+    PRIMARY KEY (run_no, run_seq)
+);
+
+CREATE TABLE checkpoints (
+    position       BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    run_no         BIGINT NOT NULL,
+    checkpoint_id  TEXT COLLATE "C" NOT NULL,
+    up_to_seq      BIGINT NOT NULL,
+    size_bytes     BIGINT NOT NULL,
+    sha256         TEXT COLLATE "C" NOT NULL,
+    created_at     BIGINT NOT NULL,
+    content        TEXT NOT NULL,
+    UNIQUE (run_no, checkpoint_id)
+);
+
+-- How far steps are.
+CREATE TABLE step_progress (
+    run_no    BIGINT NOT NULL,
+    step_id   TEXT COLLATE "C" NOT NULL,
+    attempt   BIGINT NOT NULL,
+    done      DOUBLE PRECISION NOT NULL,
+    noted_at  BIGINT NOT NULL,
+    PRIMARY KEY (run_no, step_id)
+);
+
+-- Answers to requests that carried an Idempotency-Key.
+CREATE TABLE answers (
+    tenant_id    TEXT COLLATE "C" NOT NULL,
+    request_key  TEXT COLLATE "C" NOT NULL,
+    answer       TEXT NOT NULL,
+    kept_until   BIGINT NOT NULL,
+    PRIMARY KEY (tenant_id, request_key)
+);
+CREATE INDEX answers_by_end ON answers (kept_until);

@@ -1,0 +1,117 @@
+//! One holder at a time decides for a run.
+
+use engine_core::Code;
+use engine_core::port::store::Fence;
+
+use super::Harness;
+use super::drafts::alert;
+use super::handle::{Owned, open};
+use super::race::race;
+use super::verdict::{freshness, refused, stored};
+
+/// While a lease runs nobody else gets it, whichever handle asks.
+pub async fn a_lease_excludes_others(harness: &dyn Harness) {
+    let store = open(harness).await;
+    let (run, free) = (store.run("request").await, store.run("free").await);
+    store.lease_for(&run, "one", 15_000).await.expect("a lease");
+    for handle in [store.clone(), store.other(harness).await] {
+        refused(handle.lease_for(&run, "two", 15_000).await, Code::LeaseHeld);
+    }
+    store.clock.advance(14_999);
+    refused(store.lease_for(&run, "two", 15_000).await, Code::LeaseHeld);
+    store.lease_for(&free, "two", 15_000).await.expect("another run's lease is free");
+}
+
+/// Renewing keeps the fence and lets the lease run on from now.
+pub async fn renewing_keeps_the_fence(harness: &dyn Harness) {
+    let store = open(harness).await;
+    let run = store.run("request").await;
+    let fence = store.lease_for(&run, "one", 15_000).await.expect("a lease");
+    store.clock.advance(10_000);
+    assert_eq!(store.lease_for(&run, "one", 15_000).await.expect("renewed"), fence);
+    store.clock.advance(10_000);
+    refused(store.lease_for(&run, "two", 15_000).await, Code::LeaseHeld);
+    assert_eq!(freshness(&stored(store.offer_under(&run, vec![alert("X", 1)], fence).await)), [true]);
+}
+
+/// A lease expires by the store's clock; whoever takes it next has a higher fence.
+pub async fn an_expired_lease_goes_to_the_next_with_a_higher_fence(harness: &dyn Harness) {
+    let store = open(harness).await;
+    let run = store.run("request").await;
+    let mut fences = Vec::new();
+    for holder in ["one", "two", "one", "three"] {
+        fences.push(store.lease_for(&run, holder, 15_000).await.expect("the lease is free"));
+        store.clock.advance(15_001);
+    }
+    assert!(fences.is_sorted_by(|old, new| old < new), "{fences:?} grow");
+    store.lease_for(&run, "four", 15_000).await.expect("the lease is free");
+    for fence in fences {
+        refused(store.offer_under(&run, vec![alert("X", 1)], fence).await, Code::LeaseLost);
+    }
+}
+
+/// A lease that is given back is free at once, and the next fence is higher all the same.
+pub async fn a_released_lease_is_free_at_once(harness: &dyn Harness) {
+    let store = open(harness).await;
+    let run = store.run("request").await;
+    let first = store.lease_for(&run, "one", 15_000).await.expect("a lease");
+    store.release(&run.run_id, first).await.expect("released");
+    let second = store.lease_for(&run, "two", 15_000).await.expect("the lease is free");
+    assert!(second > first, "{second:?} after {first:?}");
+    refused(store.offer_under(&run, vec![alert("X", 1)], first).await, Code::LeaseLost);
+}
+
+/// Giving an old lease back, or one that never was, changes nothing.
+pub async fn releasing_with_an_old_fence_changes_nothing(harness: &dyn Harness) {
+    let store = open(harness).await;
+    let run = store.run("request").await;
+    let old = store.lease_for(&run, "one", 15_000).await.expect("a lease");
+    store.clock.advance(15_001);
+    let current = store.lease_for(&run, "two", 15_000).await.expect("the lease has expired");
+    store.release(&run.run_id, old).await.expect("harmless");
+    store.release(&run.run_id, Fence(u64::MAX)).await.expect("harmless");
+    store.release(&Owned::unknown().run_id, current).await.expect("harmless");
+    refused(store.lease_for(&run, "three", 15_000).await, Code::LeaseHeld);
+    assert_eq!(store.lease_for(&run, "two", 15_000).await.expect("renewed"), current);
+}
+
+/// Of sixteen who ask at once, through two handles, one gets the lease (START-4).
+pub async fn one_of_many_gets_the_lease(harness: &dyn Harness) {
+    let store = open(harness).await;
+    let other = store.other(harness).await;
+    let run = store.run("request").await;
+    let mut latest = Fence(0);
+    for round in 0..3 {
+        let results = race(16, |number| {
+            let (store, run) = ([&store, &other][number % 2].clone(), run.clone());
+            async move { store.lease_for(&run, &format!("holder-{round}-{number}"), 15_000).await }
+        })
+        .await;
+        let (won, lost): (Vec<_>, Vec<_>) = results.into_iter().partition(|result| result.is_ok());
+        assert_eq!(won.len(), 1, "one gets it in round {round}");
+        for result in lost {
+            refused(result, Code::LeaseHeld);
+        }
+        let fence = won.into_iter().flatten().next().expect("the winner's fence");
+        assert!(fence > latest, "{fence:?} after {latest:?}");
+        latest = fence;
+        store.clock.advance(15_001);
+    }
+}
+
+/// There is no lease of a run that is not there.
+pub async fn an_unknown_run_has_no_lease(harness: &dyn Harness) {
+    let store = open(harness).await;
+    refused(store.lease_for(&Owned::unknown(), "one", 15_000).await, Code::NotFound);
+}
+
+/// A lease may be asked for longer than any clock runs.
+pub async fn a_very_long_lease_is_a_lease(harness: &dyn Harness) {
+    let store = open(harness).await;
+    let run = store.run("request").await;
+    let fence = store.lease_for(&run, "one", u64::MAX).await.expect("a lease");
+    store.clock.advance(1_000_000_000_000);
+    refused(store.lease_for(&run, "two", 1).await, Code::LeaseHeld);
+    store.release(&run.run_id, fence).await.expect("released");
+    store.lease_for(&run, "two", 1).await.expect("the lease is free");
+}

@@ -52,6 +52,12 @@ pub(crate) fn no_such_checkpoint(run_id: &RunId, checkpoint_id: &CheckpointId) -
         .with_hint("list the checkpoints of the run; it may have been pruned")
 }
 
+/// The id names a checkpoint that was there and is gone.
+pub(crate) fn pruned_checkpoint(run_id: &RunId, checkpoint_id: &CheckpointId) -> Error {
+    Error::new(Code::NotFound, format!("checkpoint {checkpoint_id} of run {run_id} was pruned, and its id is used up"))
+        .with_hint("save the checkpoint under another id")
+}
+
 /// What is known about a checkpoint that is being stored.
 pub(crate) fn checkpoint_record(request: &SaveCheckpoint, text: &str, now: Timestamp) -> CheckpointRecord {
     CheckpointRecord {

@@ -1,6 +1,6 @@
 //! The log of every run, and what belongs to it, behind engine-core's `StateStore`.
 //!
-//! - `sqlite`: one file, no server; `postgres`: several processes on one database; [`memory`]: for tests;
+//! - [`sqlite`]: one file, no server; [`postgres`]: several processes on one database; [`memory`]: for tests;
 //! - [`mod@open`]: the URL decides which; [`options`]: what can be chosen;
 //! - `append`: the rules of appending, pure, the same for all three;
 //! - `commit`: group commit: one writer takes all that waits, commits once, acknowledges then;
@@ -12,12 +12,16 @@
 //! `docs/statestore.md` states the guarantees, the schema and the levels of durability.
 
 mod append;
+mod commit;
 mod content;
 pub mod memory;
 pub mod open;
 pub mod options;
+mod migrations;
 mod page;
+pub mod postgres;
 mod retry;
+pub mod sqlite;
 mod tail;
 #[cfg(feature = "suite")]
 pub mod suite;
@@ -26,3 +30,5 @@ mod wake;
 pub use memory::MemoryStore;
 pub use open::open;
 pub use options::{Durability, Options, SystemClock};
+pub use postgres::PostgresStore;
+pub use sqlite::SqliteStore;

@@ -11,12 +11,28 @@ use tokio::time::Instant;
 pub(crate) struct Failure {
     /// Whether the database is away or busy: the same may succeed later.
     pub(crate) away: bool,
+    /// Whether it is the database that failed. Otherwise the request was refused, and the database is fine.
+    pub(crate) database: bool,
     pub(crate) error: Error,
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self { away: false, error }
+        Self { away: false, database: false, error }
+    }
+}
+
+impl Failure {
+    /// The database is away or busy.
+    pub(crate) fn away(cause: impl std::fmt::Display) -> Self {
+        Self { away: true, database: true, error: unavailable(cause) }
+    }
+
+    /// The database cannot do what it was asked, and never will.
+    pub(crate) fn broken(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        let cause = cause.into();
+        let error = Error::new(Code::Internal, format!("the database refused a statement: {cause}"));
+        Self { away: false, database: true, error: error.with_source(cause) }
     }
 }
 
@@ -92,7 +108,7 @@ mod tests {
         let tries = Cell::new(0);
         let attempt = || async {
             tries.set(tries.get() + 1);
-            if tries.get() < 3 { Err(Failure { away: true, error: unavailable("no route") }) } else { Ok(7) }
+            if tries.get() < 3 { Err(Failure::away("no route")) } else { Ok(7) }
         };
         assert_eq!(within(Duration::from_secs(60), attempt).await.unwrap(), 7);
         assert_eq!(tries.get(), 3);
@@ -104,7 +120,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_budget_that_is_used_up_is_a_typed_error() {
-        let away = || async { Err::<(), _>(Failure { away: true, error: unavailable("no route") }) };
+        let away = || async { Err::<(), _>(Failure::away("no route")) };
         assert_eq!(within(Duration::ZERO, away).await.unwrap_err().code(), Code::StoreUnavailable);
     }
 }

@@ -1,7 +1,7 @@
 //! Checkpoints.
 
 use async_trait::async_trait;
-use engine_core::port::store::{Checkpoint, CheckpointRecord, CheckpointShelf, SaveCheckpoint};
+use engine_core::port::store::{Appended, Checkpoint, CheckpointRecord, CheckpointShelf, SaveCheckpoint};
 use engine_core::{CheckpointId, Result, RunId, TenantId};
 
 use super::MemoryStore;
@@ -16,16 +16,16 @@ impl CheckpointShelf for MemoryStore {
         let record = content::checkpoint_record(&request, &text, now);
         let call = PreparedAppend::new(content::checkpoint_created(&request, &record))?;
         let mut state = self.state();
+        let appended = state.append(call, now, self.shared.outbox)?;
         let run = state.run_of(&request.tenant_id, &request.run_id)?;
-        let id = &request.checkpoint_id;
-        if let Some((known, _)) = run.checkpoints.iter().find(|(known, _)| known.checkpoint_id == *id) {
-            return Ok(known.clone());
+        if matches!(&appended, Appended::Stored(stored) if stored.iter().all(|event| event.fresh)) {
+            run.checkpoints.push((record, text));
+            self.shared.wakeups.stored([&request.run_id]);
         }
-        run.checkpoints.push((record.clone(), text));
-        state.append(call, now, self.shared.outbox)?;
-        drop(state);
-        self.shared.wakeups.stored([&request.run_id]);
-        Ok(record)
+        // What is there now is this one, or the one that had its name before.
+        let id = &request.checkpoint_id;
+        let known = run.checkpoints.iter().find(|(known, _)| known.checkpoint_id == *id);
+        known.map(|(record, _)| record.clone()).ok_or_else(|| content::pruned_checkpoint(&request.run_id, id))
     }
 
     async fn checkpoints(&self, tenant_id: &TenantId, run_id: &RunId) -> Result<Vec<CheckpointRecord>> {

@@ -1,0 +1,367 @@
+//! What one transaction does, step by step, whatever the database.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+
+use engine_core::event::{Event, IdempotencyKey};
+use engine_core::port::store::{Appended, CheckpointRecord, Created, StoredEvent};
+use engine_core::{Result, RunId, Timestamp};
+
+use super::job::{AppendJob, Change, CreateJob, Job};
+use super::names::{Names, SHORT_RUN};
+use crate::append::{
+    Changes, Entry, Head, Holder, Placement, PreparedRun, Ruling, Taken, no_such_run, rule,
+};
+use crate::retry::Failure;
+
+/// What a group needs of a database. Everything between `begin` and `commit` is one transaction.
+pub(crate) trait Database: Send + 'static {
+    /// What other changes work on.
+    type Connection: Send + 'static;
+
+    /// Begins, locks these runs against other writers, and says where they stand; says which identities are taken.
+    fn begin(&mut self, runs: &[RunId], identities: &[Arc<str>]) -> impl Future<Output = Result<Begun, Failure>> + Send;
+
+    /// Who holds these names and slots of these runs; with no names, every one of them.
+    fn holders(
+        &mut self,
+        run_no: i64,
+        names: Option<&[Arc<str>]>,
+    ) -> impl Future<Output = Result<Taken, Failure>> + Send;
+
+    /// Makes runs, without their first event; their numbers, in order.
+    fn create(
+        &mut self,
+        runs: &[&PreparedRun],
+        now: Timestamp,
+    ) -> impl Future<Output = Result<Vec<i64>, Failure>> + Send;
+
+    /// Writes what was ruled.
+    fn write(&mut self, writes: &Writes<'_>) -> impl Future<Output = Result<(), Failure>> + Send;
+
+    /// Stored events of a run.
+    fn events(&mut self, head: &Head, wanted: Wanted) -> impl Future<Output = Result<Vec<Event>, Failure>> + Send;
+
+    /// Does another change, and undoes it if it is refused.
+    fn change(
+        &mut self,
+        change: &mut dyn Change<Self::Connection>,
+        now: Timestamp,
+    ) -> impl Future<Output = Result<(), Failure>> + Send;
+
+    /// Commits. Returning means that all of it is durable.
+    fn commit(&mut self) -> impl Future<Output = Result<(), Failure>> + Send;
+
+    /// Gives up whatever was begun.
+    fn rollback(&mut self) -> impl Future<Output = ()> + Send;
+
+    /// Ends the connection.
+    fn close(self) -> impl Future<Output = ()> + Send;
+}
+
+/// Where things stand as a transaction begins.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    pub(crate) now: Timestamp,
+    pub(crate) heads: Vec<Head>,
+    pub(crate) identities: Vec<(Arc<str>, RunId)>,
+}
+
+/// Events of a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Wanted {
+    /// All after a place.
+    After(u64),
+    /// The one at a place.
+    At(u64),
+}
+
+/// What a transaction writes to the log and to what belongs to it.
+#[derive(Debug)]
+pub(crate) struct Writes<'a> {
+    pub(crate) now: Timestamp,
+    pub(crate) events: Vec<EventRow<'a>>,
+    /// Runs that were there before and have new events.
+    pub(crate) heads: Vec<HeadRow>,
+    /// Runs that were made.
+    pub(crate) new_heads: Vec<HeadRow>,
+    pub(crate) changes: Vec<(i64, Changes)>,
+    pub(crate) checkpoints: Vec<(i64, &'a CheckpointRow)>,
+    /// Runs with new events, each once.
+    pub(crate) runs: Vec<RunId>,
+}
+
+/// One event.
+#[derive(Debug)]
+pub(crate) struct EventRow<'a> {
+    pub(crate) run_no: i64,
+    pub(crate) run_seq: u64,
+    pub(crate) key: IdempotencyKey,
+    pub(crate) entry: &'a Entry,
+    pub(crate) emitted_by: &'a Arc<str>,
+}
+
+/// Where a run stands afterwards.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeadRow {
+    pub(crate) run_no: i64,
+    pub(crate) last_seq: u64,
+    pub(crate) decisions: u64,
+    pub(crate) ended: bool,
+}
+
+impl From<&Head> for HeadRow {
+    fn from(head: &Head) -> Self {
+        Self { run_no: head.run_no, last_seq: head.last_seq, decisions: head.decisions, ended: head.ended }
+    }
+}
+
+/// A checkpoint with its content.
+#[derive(Debug)]
+pub(crate) struct CheckpointRow {
+    pub(crate) record: CheckpointRecord,
+    pub(crate) content: Arc<str>,
+}
+
+/// A run in this transaction.
+struct Touched {
+    head: Head,
+    taken: Taken,
+    /// Whether `taken` is everything that the run has taken.
+    complete: bool,
+    new: bool,
+    changes: Changes,
+    wrote: bool,
+}
+
+/// Does all jobs in one transaction and keeps their answers; gives the runs that have new events.
+pub(super) async fn commit<D: Database>(
+    database: &mut D,
+    names: &mut Names,
+    jobs: &mut [Job<D::Connection>],
+) -> Result<Vec<RunId>, Failure> {
+    let (mut appends, mut creates, mut others) = (Vec::new(), Vec::new(), Vec::new());
+    for job in jobs {
+        match job {
+            Job::Append(job) => appends.push(job),
+            Job::Create(job) => creates.push(job),
+            Job::Change(job) => others.push(job),
+        }
+    }
+    let mut runs: Vec<RunId> = appends.iter().map(|job| job.call.run_id.clone()).collect();
+    runs.sort_unstable();
+    runs.dedup();
+    let identities: Vec<Arc<str>> = creates.iter().map(|job| job.run.identity.clone()).collect();
+    let Begun { now, heads, identities } = database.begin(&runs, &identities).await?;
+
+    let mut touched: HashMap<RunId, Touched> = HashMap::with_capacity(heads.len() + creates.len());
+    for head in heads {
+        let known = names.take(head.run_no, head.last_seq);
+        let complete = known.is_some();
+        let taken = known.unwrap_or_default();
+        let run = Touched { head, taken, complete, new: false, changes: Changes::default(), wrote: false };
+        touched.insert(run.head.run_id.clone(), run);
+    }
+    create_runs(database, &mut creates, identities, &mut touched, now).await?;
+    look_up(database, &appends, &mut touched).await?;
+
+    let rulings: Vec<Ruling> = appends.iter().map(|job| rule_on(job, &mut touched, now)).collect();
+    let writes = writes(&appends, &creates, &rulings, &touched, now);
+    if !writes.events.is_empty() {
+        database.write(&writes).await?;
+    }
+    let stored = writes.runs;
+    for change in &mut others {
+        database.change(change.as_mut(), now).await?;
+    }
+    let mut known = Vec::with_capacity(rulings.len());
+    for (job, ruling) in appends.iter().zip(&rulings) {
+        known.push(events_in_the_way(database, job, ruling, &touched).await?);
+    }
+    database.commit().await?;
+
+    for ((job, ruling), known) in appends.into_iter().zip(rulings).zip(known) {
+        job.answer = Some(answer(job, ruling, known, &touched, now));
+    }
+    for (_, run) in touched {
+        if run.complete && !run.head.ended {
+            names.keep(run.head.run_no, run.head.last_seq, run.taken);
+        }
+    }
+    Ok(stored)
+}
+
+/// Makes the runs whose identity is new, and answers for all.
+async fn create_runs<D: Database>(
+    database: &mut D,
+    creates: &mut [&mut CreateJob],
+    identities: Vec<(Arc<str>, RunId)>,
+    touched: &mut HashMap<RunId, Touched>,
+    now: Timestamp,
+) -> Result<(), Failure> {
+    let mut known: HashMap<Arc<str>, RunId> = identities.into_iter().collect();
+    let mut new = Vec::new();
+    for job in creates.iter_mut() {
+        let run_id = known.entry(job.run.identity.clone()).or_insert_with(|| {
+            new.push(job.run.run_id.clone());
+            job.run.run_id.clone()
+        });
+        // A run that an earlier try of this very job made is fresh, although it is there.
+        let fresh = *run_id == job.run.run_id;
+        job.answer = Some(Ok(Created { run_id: run_id.clone(), fresh }));
+    }
+    if new.is_empty() {
+        return Ok(());
+    }
+    let runs: Vec<&PreparedRun> =
+        creates.iter().map(|job| &job.run).filter(|run| new.contains(&run.run_id)).collect();
+    let numbers = database.create(&runs, now).await?;
+    for (run, run_no) in runs.into_iter().zip(numbers) {
+        let holder = Holder { run_seq: 1, event_id: run.queued.event_id };
+        let run = Touched {
+            head: run.head(run_no),
+            taken: run.queued.takes().map(|name| (name.clone(), holder)).collect(),
+            complete: true,
+            new: true,
+            changes: Changes::default(),
+            wrote: true,
+        };
+        touched.insert(run.head.run_id.clone(), run);
+    }
+    Ok(())
+}
+
+/// Finds out which names are taken: of a short run all of them, to be remembered, of a long one those that matter.
+async fn look_up<D: Database>(
+    database: &mut D,
+    appends: &[&mut AppendJob],
+    touched: &mut HashMap<RunId, Touched>,
+) -> Result<(), Failure> {
+    for run in touched.values_mut().filter(|run| !run.complete) {
+        if run.head.last_seq <= SHORT_RUN {
+            run.taken = database.holders(run.head.run_no, None).await?;
+            run.complete = true;
+            continue;
+        }
+        let calls = appends.iter().filter(|job| job.call.run_id == run.head.run_id);
+        let mut wanted: Vec<Arc<str>> =
+            calls.flat_map(|job| &job.call.entries).flat_map(Entry::needs).cloned().collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        run.taken = database.holders(run.head.run_no, Some(&wanted)).await?;
+    }
+    Ok(())
+}
+
+fn rule_on(job: &AppendJob, touched: &mut HashMap<RunId, Touched>, now: Timestamp) -> Ruling {
+    let Some(run) = touched.get_mut(&job.call.run_id) else {
+        return Ruling::Refused(no_such_run(job.call.run_id.as_str()));
+    };
+    let ruling = rule(&job.call, &mut run.head, &mut run.taken);
+    if let Ruling::Stored(placements) = &ruling {
+        for (entry, placement) in job.call.entries.iter().zip(placements) {
+            if matches!(placement, Placement::New { .. }) {
+                run.wrote = true;
+                run.changes.note(entry, now);
+            }
+        }
+    }
+    ruling
+}
+
+/// Everything that the rulings say is new.
+fn writes<'a>(
+    appends: &'a [&mut AppendJob],
+    creates: &'a [&mut CreateJob],
+    rulings: &[Ruling],
+    touched: &HashMap<RunId, Touched>,
+    now: Timestamp,
+) -> Writes<'a> {
+    let mut events = Vec::new();
+    let mut checkpoints = Vec::new();
+    for job in creates {
+        if let Some(run) = touched.get(&job.run.run_id).filter(|run| run.new) {
+            let (run_no, key) = (run.head.run_no, job.run.queued.key(&run.head));
+            let (entry, emitted_by) = (&job.run.queued, &job.run.emitted_by);
+            events.push(EventRow { run_no, run_seq: 1, key, entry, emitted_by });
+        }
+    }
+    for (job, ruling) in appends.iter().zip(rulings) {
+        let (Ruling::Stored(placements), Some(run)) = (ruling, touched.get(&job.call.run_id)) else { continue };
+        let mut wrote = false;
+        for (entry, placement) in job.call.entries.iter().zip(placements) {
+            if let Placement::New { run_seq, key } = *placement {
+                wrote = true;
+                let emitted_by = &job.call.emitted_by;
+                events.push(EventRow { run_no: run.head.run_no, run_seq, key, entry, emitted_by });
+            }
+        }
+        if let Some(checkpoint) = job.checkpoint.as_ref().filter(|_| wrote) {
+            checkpoints.push((run.head.run_no, checkpoint));
+        }
+    }
+    let wrote = || touched.values().filter(|run| run.wrote);
+    Writes {
+        now,
+        events,
+        heads: wrote().filter(|run| !run.new).map(|run| HeadRow::from(&run.head)).collect(),
+        new_heads: wrote().filter(|run| run.new).map(|run| HeadRow::from(&run.head)).collect(),
+        changes: wrote()
+            .filter(|run| !run.changes.is_empty())
+            .map(|run| (run.head.run_no, run.changes.clone()))
+            .collect(),
+        checkpoints,
+        runs: wrote().map(|run| run.head.run_id.clone()).collect(),
+    }
+}
+
+/// The stored events that a caller is given instead of its own.
+async fn events_in_the_way<D: Database>(
+    database: &mut D,
+    job: &AppendJob,
+    ruling: &Ruling,
+    touched: &HashMap<RunId, Touched>,
+) -> Result<Vec<Event>, Failure> {
+    let Some(run) = touched.get(&job.call.run_id) else { return Ok(Vec::new()) };
+    match ruling {
+        Ruling::Conflict { after } => database.events(&run.head, Wanted::After(*after)).await,
+        Ruling::Refused(_) => Ok(Vec::new()),
+        Ruling::Stored(placements) => {
+            let mut known = Vec::new();
+            for placement in placements {
+                if let Placement::Known { run_seq } | Placement::Own { run_seq } = *placement {
+                    known.extend(database.events(&run.head, Wanted::At(run_seq)).await?);
+                }
+            }
+            Ok(known)
+        }
+    }
+}
+
+fn answer(
+    job: &mut AppendJob,
+    ruling: Ruling,
+    known: Vec<Event>,
+    touched: &HashMap<RunId, Touched>,
+    now: Timestamp,
+) -> Result<Appended> {
+    let placements = match ruling {
+        Ruling::Stored(placements) => placements,
+        Ruling::Conflict { .. } => return Ok(Appended::Conflict(known)),
+        Ruling::Refused(error) => return Err(error),
+    };
+    let missing = || no_such_run(job.call.run_id.as_str());
+    let head = &touched.get(&job.call.run_id).ok_or_else(missing)?.head;
+    let mut known = known.into_iter();
+    let entries = std::mem::take(&mut job.call.entries);
+    let stored = entries.into_iter().zip(placements).filter_map(|(entry, placement)| match placement {
+        Placement::New { run_seq, key } => {
+            let event = entry.into_event(head, run_seq, key, &job.call.emitted_by, now);
+            Some(StoredEvent { event, fresh: true })
+        }
+        Placement::Known { .. } => known.next().map(|event| StoredEvent { event, fresh: false }),
+        Placement::Own { .. } => known.next().map(|event| StoredEvent { event, fresh: true }),
+    });
+    Ok(Appended::Stored(stored.collect()))
+}

@@ -1,0 +1,16 @@
+//! Group commit: one writer takes all that waits, commits once, and acknowledges then. No write waits for others to
+//! come; while one group is on its way to the disk, the next one gathers.
+//!
+//! - [`job`]: what a caller hands to the writer, and how it hears back;
+//! - [`queue`]: the writer's loop: gathering, the write budget, a database that is away;
+//! - [`group`]: what one transaction does, step by step, whatever the database;
+//! - [`names`]: what the writer remembers of short runs, so that it need not ask.
+
+mod group;
+mod job;
+mod names;
+mod queue;
+
+pub(crate) use group::{Begun, CheckpointRow, Database, EventRow, HeadRow, Wanted, Writes};
+pub(crate) use job::{AppendJob, Change, CreateJob, Job};
+pub(crate) use queue::Queue;

@@ -1,0 +1,252 @@
+//! Events on their way to the bus.
+
+use std::collections::BTreeMap;
+
+use async_trait::async_trait;
+use engine_core::port::store::{
+    ClaimOutbox, DeadLetter, Delivered, FailedDelivery, NextTry, Outbox, OutboxEntry,
+};
+use engine_core::{Result, RunId, Timestamp};
+use sqlx::{AssertSqlSafe, QueryBuilder, Row as _};
+
+use super::{Connection, Row, Store, broken, rows};
+use crate::content;
+use crate::page::{self, limit, place};
+use crate::retry::Failure;
+
+/// Where the columns of the run begin, behind those of an event.
+const RUN: usize = 12;
+/// Where the columns of the delivery begin, behind those of the run.
+const DELIVERY: usize = 17;
+
+#[async_trait]
+impl Outbox for Store {
+    async fn claim_outbox(&self, request: ClaimOutbox) -> Result<Vec<OutboxEntry>> {
+        content::check_name("relay", &request.relay)?;
+        self.write(move |connection, now| Box::pin(claim(connection, now, request.clone()))).await
+    }
+
+    async fn acknowledge(&self, delivered: Delivered) -> Result<()> {
+        content::check_name("relay", &delivered.relay)?;
+        self.write(move |connection, _| {
+            let delivered = delivered.clone();
+            Box::pin(async move {
+                if let Some(mine) = claimed(connection, &delivered.run_id, &delivered.relay).await? {
+                    remove(connection, &mine, delivered.up_to_seq).await?;
+                    let sql = "DELETE FROM outbox_runs WHERE run_no = $1";
+                    sqlx::query(sql).bind(mine.run_no).execute(&mut *connection).await.map_err(broken)?;
+                }
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    async fn fail_delivery(&self, failed: FailedDelivery) -> Result<()> {
+        content::check_name("relay", &failed.relay)?;
+        self.write(move |connection, now| Box::pin(fail(connection, now, failed.clone()))).await
+    }
+
+    async fn dead_letters(&self, most: usize) -> Result<Vec<DeadLetter>> {
+        self.read(move |connection| {
+            Box::pin(async move {
+                let sql = format!(
+                    "SELECT {}, {}, d.failures, d.error, d.given_up_at FROM dead_letters d
+                     JOIN events e ON e.position = d.position JOIN runs r ON r.run_no = d.run_no
+                     ORDER BY d.position LIMIT $1",
+                    rows::EVENT,
+                    rows::FACTS
+                );
+                let found = sqlx::query(AssertSqlSafe(sql))
+                    .bind(limit(most, page::ROWS))
+                    .fetch_all(&mut *connection)
+                    .await
+                    .map_err(broken)?;
+                found.iter().map(dead_letter).collect()
+            })
+        })
+        .await
+    }
+
+    async fn replay(&self, run_id: Option<&RunId>) -> Result<u64> {
+        let run_id = run_id.cloned();
+        self.write(move |connection, _| {
+            let run_id = run_id.clone();
+            Box::pin(async move {
+                let (all, run_id) = (run_id.is_none(), run_id.as_ref().map_or("", RunId::as_str).to_owned());
+                let chosen = "$1 OR run_no = (SELECT run_no FROM runs WHERE run_id = $2)";
+                let add = format!(
+                    "INSERT INTO outbox (position, run_no, run_seq)
+                     SELECT position, run_no, run_seq FROM dead_letters WHERE {chosen}"
+                );
+                let remove = format!("DELETE FROM dead_letters WHERE {chosen}");
+                let mut replayed = 0;
+                for sql in [add, remove] {
+                    let done = sqlx::query(AssertSqlSafe(sql))
+                        .bind(all)
+                        .bind(run_id.clone())
+                        .execute(&mut *connection)
+                        .await
+                        .map_err(broken)?;
+                    replayed = done.rows_affected();
+                }
+                Ok(replayed)
+            })
+        })
+        .await
+    }
+}
+
+/// Finds runs that are free, claims them, and only then reads what waits of them: another relay may have been quicker.
+async fn claim(
+    connection: &mut Connection,
+    now: Timestamp,
+    request: ClaimOutbox,
+) -> Result<Vec<OutboxEntry>, Failure> {
+    let found = sqlx::query(
+        "SELECT o.run_no, o.run_seq, o.position FROM outbox o LEFT JOIN outbox_runs q ON q.run_no = o.run_no
+         WHERE q.run_no IS NULL OR (q.claimed_until <= $1 AND q.not_before <= $1) ORDER BY o.position LIMIT $2",
+    )
+    .bind(now.as_millis())
+    .bind(limit(request.limit, page::ROWS))
+    .fetch_all(&mut *connection)
+    .await
+    .map_err(broken)?;
+    let mut first_of: BTreeMap<i64, i64> = BTreeMap::new();
+    let (mut from, mut to) = (i64::MAX, i64::MIN);
+    for row in &found {
+        let (run_no, run_seq): (i64, i64) =
+            (row.try_get(0).map_err(broken)?, row.try_get(1).map_err(broken)?);
+        let position: i64 = row.try_get(2).map_err(broken)?;
+        (from, to) = (from.min(position), to.max(position));
+        let first = first_of.entry(run_no).or_insert(run_seq);
+        *first = run_seq.min(*first);
+    }
+    let mut mine = Vec::new();
+    for (run_no, first) in first_of {
+        let claimed = sqlx::query(
+            "INSERT INTO outbox_runs (run_no, relay, claimed_until, from_seq) VALUES ($1, $2, $3, $4)
+             ON CONFLICT (run_no) DO UPDATE SET relay = excluded.relay, claimed_until = excluded.claimed_until,
+             from_seq = excluded.from_seq WHERE outbox_runs.claimed_until <= $5 AND outbox_runs.not_before <= $5",
+        )
+        .bind(run_no)
+        .bind(request.relay.as_str())
+        .bind(now.plus_millis(request.duration_ms).as_millis())
+        .bind(first)
+        .bind(now.as_millis())
+        .execute(&mut *connection)
+        .await
+        .map_err(broken)?;
+        if claimed.rows_affected() > 0 {
+            mine.push(run_no);
+        }
+    }
+    if mine.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut query = QueryBuilder::new("SELECT ");
+    query.push(rows::EVENT).push(", ").push(rows::FACTS).push(
+        ", q.failures FROM outbox o JOIN events e ON e.position = o.position JOIN runs r ON r.run_no = o.run_no
+         JOIN outbox_runs q ON q.run_no = o.run_no WHERE o.position BETWEEN ",
+    );
+    query.push_bind(from).push(" AND ").push_bind(to).push(" AND o.run_no IN (");
+    let mut numbers = query.separated(", ");
+    for run_no in mine {
+        numbers.push_bind(run_no);
+    }
+    query.push(") ORDER BY o.position");
+    let found = query.build().fetch_all(&mut *connection).await.map_err(broken)?;
+    found.iter().map(entry).collect()
+}
+
+/// A run whose events a relay has.
+struct Claimed {
+    run_no: i64,
+    from_seq: i64,
+}
+
+async fn claimed(connection: &mut Connection, run_id: &RunId, relay: &str) -> Result<Option<Claimed>, Failure> {
+    let row = sqlx::query(
+        "SELECT q.run_no, q.from_seq FROM outbox_runs q JOIN runs r ON r.run_no = q.run_no
+         WHERE r.run_id = $1 AND q.relay = $2",
+    )
+    .bind(run_id.as_str())
+    .bind(relay)
+    .fetch_optional(&mut *connection)
+    .await
+    .map_err(broken)?;
+    let Some(row) = row else { return Ok(None) };
+    Ok(Some(Claimed { run_no: row.try_get(0).map_err(broken)?, from_seq: row.try_get(1).map_err(broken)? }))
+}
+
+/// Takes events out of the outbox up to a place.
+async fn remove(connection: &mut Connection, mine: &Claimed, up_to_seq: u64) -> Result<(), Failure> {
+    sqlx::query(
+        "DELETE FROM outbox WHERE position IN
+         (SELECT e.position FROM events e WHERE e.run_no = $1 AND e.run_seq BETWEEN $2 AND $3)",
+    )
+    .bind(mine.run_no)
+    .bind(mine.from_seq)
+    .bind(place(up_to_seq))
+    .execute(&mut *connection)
+    .await
+    .map_err(broken)?;
+    Ok(())
+}
+
+async fn fail(connection: &mut Connection, now: Timestamp, failed: FailedDelivery) -> Result<(), Failure> {
+    let Some(mine) = claimed(connection, &failed.run_id, &failed.relay).await? else { return Ok(()) };
+    remove(connection, &mine, failed.run_seq.saturating_sub(1)).await?;
+    match failed.next {
+        NextTry::At(time) => {
+            sqlx::query(
+                "UPDATE outbox_runs SET relay = NULL, claimed_until = 0, not_before = $2, failures = failures + 1,
+                 from_seq = $3 WHERE run_no = $1",
+            )
+            .bind(mine.run_no)
+            .bind(time.as_millis())
+            .bind(place(failed.run_seq))
+            .execute(&mut *connection)
+            .await
+            .map_err(broken)?;
+        }
+        NextTry::Never => {
+            sqlx::query(
+                "INSERT INTO dead_letters (position, run_no, run_seq, failures, error, given_up_at)
+                 SELECT o.position, o.run_no, o.run_seq, q.failures + 1, $3, $4
+                 FROM events e JOIN outbox o ON o.position = e.position JOIN outbox_runs q ON q.run_no = o.run_no
+                 WHERE e.run_no = $1 AND e.run_seq = $2",
+            )
+            .bind(mine.run_no)
+            .bind(place(failed.run_seq))
+            .bind(content::without_nul(&failed.error))
+            .bind(now.as_millis())
+            .execute(&mut *connection)
+            .await
+            .map_err(broken)?;
+            let given_up = Claimed { run_no: mine.run_no, from_seq: place(failed.run_seq) };
+            remove(connection, &given_up, failed.run_seq).await?;
+            let sql = "DELETE FROM outbox_runs WHERE run_no = $1";
+            sqlx::query(sql).bind(mine.run_no).execute(&mut *connection).await.map_err(broken)?;
+        }
+    }
+    Ok(())
+}
+
+fn failures(row: &Row) -> Result<u32, Failure> {
+    let failures: i64 = row.try_get(DELIVERY).map_err(broken)?;
+    Ok(u32::try_from(failures).unwrap_or(u32::MAX))
+}
+
+fn entry(row: &Row) -> Result<OutboxEntry, Failure> {
+    let facts = rows::facts(row, RUN)?;
+    let event = rows::event(row, &facts)?;
+    Ok(OutboxEntry { tenant_id: facts.tenant_id, event, failures: failures(row)? })
+}
+
+fn dead_letter(row: &Row) -> Result<DeadLetter, Failure> {
+    let OutboxEntry { tenant_id, event, failures } = entry(row)?;
+    let error = row.try_get(DELIVERY + 1).map_err(broken)?;
+    let given_up_at = Timestamp::from_millis(row.try_get(DELIVERY + 2).map_err(broken)?);
+    Ok(DeadLetter { tenant_id, event, failures, error, given_up_at })
+}

@@ -1,0 +1,362 @@
+//! The statements of a group commit. Rows go in many at a time: one statement a row costs more than the row.
+
+use std::sync::Arc;
+
+use engine_core::event::{Event, SCHEMA_VERSION};
+use engine_core::port::Clock;
+use engine_core::{Error, RunId, Timestamp};
+use sqlx::query::Query;
+use sqlx::sqlite::SqliteArguments;
+use sqlx::{AssertSqlSafe, Connection as _, Row as _, Sqlite};
+
+use super::{Connection, broken, log, rows, time};
+use crate::append::{Changes, Head, Holder, PreparedRun, Taken};
+use crate::commit::{Begun, Change, CheckpointRow, Database, EventRow, HeadRow, Wanted, Writes};
+use crate::page::{count, place};
+use crate::retry::Failure;
+
+/// The most rows of one statement.
+const ROWS: usize = 128;
+
+/// The writer's connection.
+pub(super) struct Batch {
+    connection: Connection,
+    clock: Option<Arc<dyn Clock>>,
+    outbox: bool,
+    insert_events: Sized,
+    update_heads: Sized,
+    insert_heads: Sized,
+    insert_runs: Sized,
+    read_heads: Sized,
+    read_identities: Sized,
+    read_names: Sized,
+    read_slots: Sized,
+}
+
+/// One statement in every size: for 1, 2, 4 … rows, so that a few prepared ones serve any number.
+struct Sized(Vec<Arc<str>>);
+
+impl Sized {
+    fn new(before: &str, row: &str, after: &str) -> Self {
+        let text = |rows: usize| format!("{before}{}{after}", vec![row; rows].join(", ")).into();
+        Self(std::iter::successors(Some(1), |rows| Some(rows * 2)).take_while(|rows| *rows <= ROWS).map(text).collect())
+    }
+
+    /// The statement for this many rows, a power of two.
+    fn for_rows(&self, rows: usize) -> Query<'static, Sqlite, SqliteArguments> {
+        let text = &self.0[rows.ilog2() as usize];
+        sqlx::query(AssertSqlSafe(Arc::clone(text)))
+    }
+
+    /// The statement for at least this many rows, and for how many.
+    fn for_at_least(&self, rows: usize) -> (Query<'static, Sqlite, SqliteArguments>, usize) {
+        let rows = rows.next_power_of_two().min(ROWS);
+        (self.for_rows(rows), rows)
+    }
+}
+
+/// Rows in portions whose sizes are powers of two.
+fn portions<T>(mut rows: &[T]) -> impl Iterator<Item = &[T]> {
+    std::iter::from_fn(move || {
+        let size = 1 << rows.len().min(ROWS).checked_ilog2()?;
+        let (portion, rest) = rows.split_at(size);
+        rows = rest;
+        Some(portion)
+    })
+}
+
+/// A short list, filled up to a size with its last value: a value twice in a list of values changes nothing.
+fn filled<T>(values: &[T], size: usize) -> impl Iterator<Item = &T> {
+    values.iter().chain(std::iter::repeat_n(values.last(), size - values.len()).flatten())
+}
+
+impl Batch {
+    pub(super) fn new(connection: Connection, clock: Option<Arc<dyn Clock>>, outbox: bool) -> Self {
+        let event = format!("(?, ?, ?, ?, ?, ?, ?, '{SCHEMA_VERSION}', ?, ?, ?, ?, ?, ?, ?)");
+        Self {
+            connection,
+            clock,
+            outbox,
+            insert_events: Sized::new(
+                "INSERT INTO events (run_no, run_seq, name, slot, event_type, event_id, idempotency_key, schema_version, \
+                 emitted_at, emitted_by, occurred_at, step_id, logical_attempt, engine_attempt, payload) VALUES ",
+                &event,
+                "",
+            ),
+            update_heads: Sized::new(
+                "UPDATE run_heads SET last_seq = v.column2, decisions = v.column3, ended = v.column4, \
+                 last_event_at = v.column5 FROM (VALUES ",
+                "(?, ?, ?, ?, ?)",
+                ") AS v WHERE run_heads.run_no = v.column1",
+            ),
+            insert_heads: Sized::new(
+                "INSERT INTO run_heads (run_no, last_seq, decisions, ended, last_event_at) VALUES ",
+                "(?, ?, ?, ?, ?)",
+                "",
+            ),
+            insert_runs: Sized::new(
+                "INSERT INTO runs (run_id, identity, tenant_id, plan_id, plan_version, plan_hash, correlation_id, \
+                 source_run_id, status, created_at) VALUES ",
+                "(?, ?, ?, ?, ?, ?, ?, ?, 'PENDING', ?)",
+                " RETURNING run_no, run_id",
+            ),
+            read_heads: Sized::new(
+                &format!(
+                    "SELECT {} FROM runs r JOIN run_heads h ON h.run_no = r.run_no WHERE r.run_id IN (",
+                    rows::HEAD
+                ),
+                "?",
+                ")",
+            ),
+            read_identities: Sized::new("SELECT identity, run_id FROM runs WHERE identity IN (", "?", ")"),
+            read_names: Sized::new(
+                "SELECT name, run_seq, event_id FROM events WHERE run_no = ? AND name IN (",
+                "?",
+                ")",
+            ),
+            read_slots: Sized::new(
+                "SELECT slot, run_seq, event_id FROM events WHERE run_no = ? AND slot IN (",
+                "?",
+                ")",
+            ),
+        }
+    }
+
+    async fn execute(&mut self, sql: &'static str) -> Result<(), Failure> {
+        sqlx::query(sql).execute(&mut self.connection).await.map_err(broken)?;
+        Ok(())
+    }
+
+    async fn insert_events(&mut self, events: &[EventRow<'_>], now: Timestamp) -> Result<(), Failure> {
+        let mut last = 0;
+        for portion in portions(events) {
+            let mut query = self.insert_events.for_rows(portion.len());
+            for row in portion {
+                let draft = &row.entry.draft;
+                let subject = draft.subject.as_ref();
+                query = query
+                    .bind(row.run_no)
+                    .bind(place(row.run_seq))
+                    .bind(row.entry.name.clone())
+                    .bind(row.entry.slot.clone())
+                    .bind(draft.body.type_name())
+                    .bind(&row.entry.event_id.as_bytes()[..])
+                    .bind(&row.key.as_bytes()[..])
+                    .bind(now.as_millis())
+                    .bind(row.emitted_by.clone())
+                    .bind(draft.occurred_at.map(Timestamp::as_millis))
+                    .bind(subject.map(|subject| subject.step.as_str()))
+                    .bind(subject.map(|subject| i64::from(subject.attempt)))
+                    .bind(subject.and_then(|subject| subject.engine_attempt).map(i64::from))
+                    .bind(row.entry.payload.clone());
+            }
+            last = query.execute(&mut self.connection).await.map_err(broken)?.last_insert_rowid();
+        }
+        if self.outbox {
+            // Nobody else writes during this transaction, so its events have the last positions, without a gap.
+            let before = last - i64::try_from(events.len()).unwrap_or(i64::MAX);
+            sqlx::query(
+                "INSERT INTO outbox (position, run_no, run_seq)
+                 SELECT position, run_no, run_seq FROM events WHERE position > ?",
+            )
+            .bind(before)
+            .execute(&mut self.connection)
+            .await
+            .map_err(broken)?;
+        }
+        Ok(())
+    }
+
+    async fn write_heads(&mut self, heads: &[HeadRow], new: bool, now: Timestamp) -> Result<(), Failure> {
+        for portion in portions(heads) {
+            let statement = if new { &self.insert_heads } else { &self.update_heads };
+            let mut query = statement.for_rows(portion.len());
+            for head in portion {
+                query = query
+                    .bind(head.run_no)
+                    .bind(place(head.last_seq))
+                    .bind(place(head.decisions))
+                    .bind(head.ended)
+                    .bind(now.as_millis());
+            }
+            query.execute(&mut self.connection).await.map_err(broken)?;
+        }
+        Ok(())
+    }
+
+    async fn write_changes(&mut self, run_no: i64, changes: &Changes) -> Result<(), Failure> {
+        sqlx::query(
+            "UPDATE runs SET status = COALESCE(?, status), engine_run_ref = COALESCE(?, engine_run_ref),
+             ended_at = COALESCE(?, ended_at) WHERE run_no = ?",
+        )
+        .bind(changes.status.map(|status| status.as_str()))
+        .bind(changes.engine_run_ref.as_deref())
+        .bind(changes.ended_at.map(Timestamp::as_millis))
+        .bind(run_no)
+        .execute(&mut self.connection)
+        .await
+        .map_err(broken)?;
+        Ok(())
+    }
+
+    async fn insert_checkpoint(&mut self, run_no: i64, row: &CheckpointRow, now: Timestamp) -> Result<(), Failure> {
+        sqlx::query(
+            "INSERT INTO checkpoints (run_no, checkpoint_id, up_to_seq, size_bytes, sha256, created_at, content)
+             VALUES (?, ?, ?, ?, ?, ?, ?)",
+        )
+        .bind(run_no)
+        .bind(row.record.checkpoint_id.as_str())
+        .bind(place(row.record.up_to_seq))
+        .bind(place(row.record.size_bytes))
+        .bind(row.record.sha256.as_str())
+        .bind(now.as_millis())
+        .bind(row.content.clone())
+        .execute(&mut self.connection)
+        .await
+        .map_err(broken)?;
+        Ok(())
+    }
+}
+
+/// Adds who holds a name; the name, the place and the event's id begin at `start`.
+fn add_holder(taken: &mut Taken, row: &super::Row, name: usize, holder: usize) -> Result<(), Failure> {
+    let Some(name) = row.try_get::<Option<&str>, _>(name).map_err(broken)? else { return Ok(()) };
+    let id: &[u8] = row.try_get(holder + 1).map_err(broken)?;
+    let event_id = uuid::Uuid::from_slice(id).map_err(Failure::broken)?;
+    let run_seq = count(row.try_get(holder).map_err(broken)?);
+    taken.insert(name.into(), Holder { run_seq, event_id });
+    Ok(())
+}
+
+impl Database for Batch {
+    type Connection = Connection;
+
+    async fn begin(&mut self, runs: &[RunId], identities: &[Arc<str>]) -> Result<Begun, Failure> {
+        self.execute("BEGIN IMMEDIATE").await?;
+        let mut heads = Vec::with_capacity(runs.len());
+        for portion in runs.chunks(ROWS) {
+            let (mut query, size) = self.read_heads.for_at_least(portion.len());
+            for run_id in filled(portion, size) {
+                query = query.bind(run_id.as_str());
+            }
+            let found = query.fetch_all(&mut self.connection).await.map_err(broken)?;
+            for row in &found {
+                heads.push(rows::head(row)?);
+            }
+        }
+        let mut known = Vec::new();
+        for portion in identities.chunks(ROWS) {
+            let (mut query, size) = self.read_identities.for_at_least(portion.len());
+            for identity in filled(portion, size) {
+                query = query.bind(identity.clone());
+            }
+            for row in query.fetch_all(&mut self.connection).await.map_err(broken)? {
+                let identity: &str = row.try_get(0).map_err(broken)?;
+                known.push((identity.into(), RunId::new(row.try_get::<&str, _>(1).map_err(broken)?)?));
+            }
+        }
+        Ok(Begun { now: time(self.clock.as_deref()), heads, identities: known })
+    }
+
+    async fn holders(&mut self, run_no: i64, names: Option<&[Arc<str>]>) -> Result<Taken, Failure> {
+        let mut taken = Taken::new();
+        let Some(names) = names else {
+            let found = sqlx::query("SELECT name, slot, run_seq, event_id FROM events WHERE run_no = ?")
+                .bind(run_no)
+                .fetch_all(&mut self.connection)
+                .await
+                .map_err(broken)?;
+            for row in &found {
+                add_holder(&mut taken, row, 0, 2)?;
+                add_holder(&mut taken, row, 1, 2)?;
+            }
+            return Ok(taken);
+        };
+        let (slots, names): (Vec<Arc<str>>, Vec<Arc<str>>) =
+            names.iter().cloned().partition(|name| name.starts_with('|'));
+        for (statement, wanted) in [(&self.read_slots, slots), (&self.read_names, names)] {
+            for portion in wanted.chunks(ROWS) {
+                let (mut query, size) = statement.for_at_least(portion.len());
+                query = query.bind(run_no);
+                for name in filled(portion, size) {
+                    query = query.bind(name.clone());
+                }
+                let found = query.fetch_all(&mut self.connection).await.map_err(broken)?;
+                for row in &found {
+                    add_holder(&mut taken, row, 0, 1)?;
+                }
+            }
+        }
+        Ok(taken)
+    }
+
+    async fn create(&mut self, runs: &[&PreparedRun], now: Timestamp) -> Result<Vec<i64>, Failure> {
+        let mut numbers = std::collections::HashMap::with_capacity(runs.len());
+        for portion in portions(runs) {
+            let mut query = self.insert_runs.for_rows(portion.len());
+            for run in portion {
+                query = query
+                    .bind(run.run_id.as_str())
+                    .bind(run.identity.clone())
+                    .bind(run.tenant_id.as_str())
+                    .bind(run.plan_id.clone())
+                    .bind(run.plan_version.as_str())
+                    .bind(run.plan_hash.clone())
+                    .bind(run.correlation_id.clone())
+                    .bind(run.source_run_id.as_ref().map(RunId::as_str))
+                    .bind(now.as_millis());
+            }
+            for row in query.fetch_all(&mut self.connection).await.map_err(broken)? {
+                let run_id: String = row.try_get(1).map_err(broken)?;
+                numbers.insert(run_id, row.try_get::<i64, _>(0).map_err(broken)?);
+            }
+        }
+        let number = |run: &&PreparedRun| numbers.get(run.run_id.as_str()).copied();
+        runs.iter().map(number).collect::<Option<Vec<i64>>>().ok_or_else(lost_number)
+    }
+
+    async fn write(&mut self, writes: &Writes<'_>) -> Result<(), Failure> {
+        self.insert_events(&writes.events, writes.now).await?;
+        self.write_heads(&writes.heads, false, writes.now).await?;
+        self.write_heads(&writes.new_heads, true, writes.now).await?;
+        for (run_no, changes) in &writes.changes {
+            self.write_changes(*run_no, changes).await?;
+        }
+        for (run_no, checkpoint) in &writes.checkpoints {
+            self.insert_checkpoint(*run_no, checkpoint, writes.now).await?;
+        }
+        Ok(())
+    }
+
+    async fn events(&mut self, head: &Head, wanted: Wanted) -> Result<Vec<Event>, Failure> {
+        log::wanted(&mut self.connection, &head.into(), wanted).await
+    }
+
+    async fn change(&mut self, change: &mut dyn Change<Connection>, now: Timestamp) -> Result<(), Failure> {
+        self.execute("SAVEPOINT change").await?;
+        change.apply(&mut self.connection, now).await?;
+        if change.is_refused() {
+            self.execute("ROLLBACK TO change").await?;
+        }
+        self.execute("RELEASE change").await
+    }
+
+    async fn commit(&mut self) -> Result<(), Failure> {
+        self.execute("COMMIT").await
+    }
+
+    async fn rollback(&mut self) {
+        // It fails when nothing was begun, and then there is nothing to give up.
+        let _ = self.execute("ROLLBACK").await;
+    }
+
+    async fn close(self) {
+        if let Err(error) = self.connection.close().await {
+            tracing::debug!(%error, "closing the writer's connection failed");
+        }
+    }
+}
+
+fn lost_number() -> Failure {
+    Failure::from(Error::new(engine_core::Code::Internal, "the database gave a new run no number"))
+}

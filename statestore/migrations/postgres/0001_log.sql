@@ -2,7 +2,7 @@
 CREATE TABLE runs (
     run_no          BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     run_id          TEXT COLLATE "C" NOT NULL UNIQUE,
-    identity        TEXT COLLATE "C" NOT NULL UNIQUE,
+    identity        TEXT COLLATE "C" NOT NULL,
     tenant_id       TEXT COLLATE "C" NOT NULL,
     plan_id         TEXT COLLATE "C" NOT NULL,
     plan_version    TEXT COLLATE "C" NOT NULL,
@@ -13,7 +13,8 @@ CREATE TABLE runs (
     status          TEXT COLLATE "C" NOT NULL,
     engine_run_ref  TEXT,
     created_at      BIGINT NOT NULL,
-    ended_at        BIGINT
+    ended_at        BIGINT,
+    UNIQUE (tenant_id, identity)
 );
 CREATE INDEX runs_by_time   ON runs (tenant_id, created_at, run_id);
 CREATE INDEX runs_by_status ON runs (tenant_id, status, created_at, run_id);
@@ -26,8 +27,9 @@ CREATE TABLE run_heads (
     run_no         BIGINT PRIMARY KEY,
     last_seq       BIGINT NOT NULL,
     decisions      BIGINT NOT NULL,
-    last_event_at  BIGINT NOT NULL,
     acted_seq      BIGINT NOT NULL DEFAULT 0,
+    -- When the first event came that nobody has acted on.
+    ahead_since    BIGINT NOT NULL,
     ended          BOOLEAN NOT NULL DEFAULT FALSE,
     -- Whether somebody may still have to act: until the run has ended and all of it was acted on.
     open           BOOLEAN NOT NULL DEFAULT TRUE,

@@ -2,7 +2,7 @@
 CREATE TABLE runs (
     run_no          INTEGER PRIMARY KEY AUTOINCREMENT,
     run_id          TEXT    NOT NULL UNIQUE,
-    identity        TEXT    NOT NULL UNIQUE,
+    identity        TEXT    NOT NULL,
     tenant_id       TEXT    NOT NULL,
     plan_id         TEXT    NOT NULL,
     plan_version    TEXT    NOT NULL,
@@ -13,7 +13,8 @@ CREATE TABLE runs (
     status          TEXT    NOT NULL,
     engine_run_ref  TEXT,
     created_at      INTEGER NOT NULL,
-    ended_at        INTEGER
+    ended_at        INTEGER,
+    UNIQUE (tenant_id, identity)
 ) STRICT;
 CREATE INDEX runs_by_time   ON runs (tenant_id, created_at, run_id);
 CREATE INDEX runs_by_status ON runs (tenant_id, status, created_at, run_id);
@@ -26,8 +27,9 @@ CREATE TABLE run_heads (
     run_no         INTEGER PRIMARY KEY,
     last_seq       INTEGER NOT NULL,
     decisions      INTEGER NOT NULL,
-    last_event_at  INTEGER NOT NULL,
     acted_seq      INTEGER NOT NULL DEFAULT 0,
+    -- When the first event came that nobody has acted on.
+    ahead_since    INTEGER NOT NULL,
     ended          INTEGER NOT NULL DEFAULT FALSE,
     -- Whether somebody may still have to act: until the run has ended and all of it was acted on.
     open           INTEGER NOT NULL DEFAULT TRUE,

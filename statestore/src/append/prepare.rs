@@ -80,6 +80,9 @@ impl Entry {
             let message = format!("{}: its name has {} bytes; the limit is {LONGEST_NAME}", body.type_name(), name.len());
             return Err(Error::new(Code::SchemaValidationFailed, message).with_hint("use a shorter code or id"));
         }
+        if let Body::RunStarted(started) = body {
+            plain_text("engineRunRef", &started.engine_run_ref, Code::SchemaValidationFailed)?;
+        }
         let in_namespace = |slot: Slot| Arc::from(format!("|{slot}"));
         let payload = body.to_payload_text();
         check_size(&format!("the payload of {}", body.type_name()), payload.len(), JOURNAL_BYTES)?;
@@ -186,6 +189,11 @@ impl PreparedRun {
         })
     }
 
+    /// What makes it unique.
+    pub(crate) fn identity(&self) -> (TenantId, Arc<str>) {
+        (self.tenant_id.clone(), self.identity.clone())
+    }
+
     /// Where it stands once it is there.
     pub(crate) fn head(&self, run_no: i64) -> Head {
         Head {
@@ -205,8 +213,13 @@ impl PreparedRun {
 /// The run that must be kept as long as this one is: it holds outputs that this one uses.
 fn source_of(queued: &RunQueued) -> Option<RunId> {
     let origin = queued.origin.as_ref()?;
-    let by_reference = origin.origin_type == OriginType::Link || !origin.reused.is_empty();
-    by_reference.then(|| origin.source_run_id.clone())
+    let uses = match origin.origin_type {
+        OriginType::Link => true,
+        // An archive has copies of its own.
+        OriginType::Archive => false,
+        _ => !origin.reused.is_empty(),
+    };
+    uses.then(|| origin.source_run_id.clone())
 }
 
 /// Refuses NUL, which Postgres does not store in text; the other stores refuse it too, so that all behave the same.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use engine_core::event::{Event, IdempotencyKey};
 use engine_core::port::store::{Appended, CheckpointRecord, Created, StoredEvent};
-use engine_core::{Result, RunId, Timestamp};
+use engine_core::{Result, RunId, TenantId, Timestamp};
 
 use super::job::{AppendJob, Change, CreateJob, Job};
 use super::names::{Names, SHORT_RUN};
@@ -21,7 +21,7 @@ pub(crate) trait Database: Send + 'static {
     type Connection: Send + 'static;
 
     /// Begins, locks these runs against other writers, and says where they stand; says which identities are taken.
-    fn begin(&mut self, runs: &[RunId], identities: &[Arc<str>]) -> impl Future<Output = Result<Begun, Failure>> + Send;
+    fn begin(&mut self, runs: &[RunId], identities: &[Identity]) -> impl Future<Output = Result<Begun, Failure>> + Send;
 
     /// Who holds these names and slots of these runs; with no names, every one of them.
     fn holders(
@@ -60,12 +60,16 @@ pub(crate) trait Database: Send + 'static {
     fn close(self) -> impl Future<Output = ()> + Send;
 }
 
+/// What makes a run unique (START-3). The identity is a hash over the tenant too; but a caller brings it, and whatever it
+/// brings must not open another tenant's run.
+pub(crate) type Identity = (TenantId, Arc<str>);
+
 /// Where things stand as a transaction begins.
 #[derive(Debug)]
 pub(crate) struct Begun {
     pub(crate) now: Timestamp,
     pub(crate) heads: Vec<Head>,
-    pub(crate) identities: Vec<(Arc<str>, RunId)>,
+    pub(crate) identities: Vec<(Identity, RunId)>,
 }
 
 /// Events of a run.
@@ -152,7 +156,7 @@ pub(super) async fn commit<D: Database>(
     let mut runs: Vec<RunId> = appends.iter().map(|job| job.call.run_id.clone()).collect();
     runs.sort_unstable();
     runs.dedup();
-    let identities: Vec<Arc<str>> = creates.iter().map(|job| job.run.identity.clone()).collect();
+    let identities: Vec<Identity> = creates.iter().map(|job| job.run.identity()).collect();
     let Begun { now, heads, identities } = database.begin(&runs, &identities).await?;
 
     let mut touched: HashMap<RunId, Touched> = HashMap::with_capacity(heads.len() + creates.len());
@@ -196,14 +200,14 @@ pub(super) async fn commit<D: Database>(
 async fn create_runs<D: Database>(
     database: &mut D,
     creates: &mut [&mut CreateJob],
-    identities: Vec<(Arc<str>, RunId)>,
+    identities: Vec<(Identity, RunId)>,
     touched: &mut HashMap<RunId, Touched>,
     now: Timestamp,
 ) -> Result<(), Failure> {
-    let mut known: HashMap<Arc<str>, RunId> = identities.into_iter().collect();
+    let mut known: HashMap<Identity, RunId> = identities.into_iter().collect();
     let mut new = Vec::new();
     for job in creates.iter_mut() {
-        let run_id = known.entry(job.run.identity.clone()).or_insert_with(|| {
+        let run_id = known.entry(job.run.identity()).or_insert_with(|| {
             new.push(job.run.run_id.clone());
             job.run.run_id.clone()
         });

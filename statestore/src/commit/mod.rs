@@ -11,6 +11,6 @@ mod job;
 mod names;
 mod queue;
 
-pub(crate) use group::{Begun, CheckpointRow, Database, EventRow, HeadRow, Wanted, Writes};
+pub(crate) use group::{Begun, CheckpointRow, Database, EventRow, HeadRow, Identity, Wanted, Writes};
 pub(crate) use job::{AppendJob, Change, CreateJob, Job};
 pub(crate) use queue::Queue;

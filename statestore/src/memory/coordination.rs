@@ -67,6 +67,9 @@ impl Coordination for MemoryStore {
     async fn acted(&self, run_id: &RunId, seq: u64) -> Result<()> {
         if let Ok(run) = self.state().run(run_id) {
             run.acted_seq = run.acted_seq.max(seq.min(run.head.last_seq));
+            if let Some(next) = run.after(run.acted_seq).first() {
+                run.ahead_since = next.emitted_at;
+            }
             run.open &= !(run.head.ended && run.acted_seq >= run.head.last_seq);
         }
         Ok(())
@@ -74,7 +77,7 @@ impl Coordination for MemoryStore {
 
     async fn neglected(&self, since: Timestamp, limit: usize) -> Result<Vec<RunRecord>> {
         let neglected =
-            |run: &Run| run.open && run.head.last_seq > run.acted_seq && run.last_event_at < since;
+            |run: &Run| run.open && run.head.last_seq > run.acted_seq && run.ahead_since < since;
         Ok(self.oldest(limit, neglected))
     }
 

@@ -52,7 +52,9 @@ impl State {
 impl Run {
     /// Adds a stored event and what it changes.
     pub(super) fn keep(&mut self, event: Event, changes: Changes) {
-        self.last_event_at = event.emitted_at;
+        if self.acted_seq + 1 == event.run_seq {
+            self.ahead_since = event.emitted_at;
+        }
         self.status = changes.status.unwrap_or(self.status);
         self.ended_at = self.ended_at.or(changes.ended_at);
         self.engine_run_ref = changes.engine_run_ref.or(self.engine_run_ref.take());

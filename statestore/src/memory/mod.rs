@@ -44,7 +44,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     runs: HashMap<RunId, Run>,
-    by_identity: HashMap<Arc<str>, RunId>,
+    by_identity: HashMap<(TenantId, Arc<str>), RunId>,
     plans: HashMap<(TenantId, String), Arc<str>>,
     answers: HashMap<(TenantId, RequestKey), (Arc<str>, Timestamp)>,
     outbox: outbox::Rows,
@@ -63,7 +63,8 @@ struct Run {
     engine_run_ref: Option<String>,
     created_at: Timestamp,
     ended_at: Option<Timestamp>,
-    last_event_at: Timestamp,
+    /// When the first event came that nobody has acted on.
+    ahead_since: Timestamp,
     acted_seq: u64,
     open: bool,
     lease: Option<(String, Timestamp)>,

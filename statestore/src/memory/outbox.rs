@@ -141,12 +141,15 @@ impl Outbox for MemoryStore {
     }
 
     async fn replay(&self, run_id: Option<&RunId>) -> Result<u64> {
+        let now = self.now();
         let mut guard = self.state();
         let outbox = &mut guard.outbox;
         let dead = std::mem::take(&mut outbox.dead);
         let mut replayed = 0;
         for (position, letter) in dead {
-            if run_id.is_none_or(|run_id| letter.run_id == *run_id) {
+            // Not while a relay has the run: it would acknowledge what it was never given.
+            let claimed = outbox.runs.get(&letter.run_id).is_some_and(|run| run.claimed_until > now);
+            if !claimed && run_id.is_none_or(|run_id| letter.run_id == *run_id) {
                 outbox.add(position, &letter.run_id, letter.run_seq);
                 replayed += 1;
             } else {

@@ -20,12 +20,12 @@ impl RunRegistry for MemoryStore {
         let prepared = PreparedRun::new(request)?;
         let now = self.now();
         let mut state = self.state();
-        if let Some(run_id) = state.by_identity.get(&prepared.identity) {
+        if let Some(run_id) = state.by_identity.get(&prepared.identity()) {
             return Ok(Created { run_id: run_id.clone(), fresh: false });
         }
         state.made += 1;
         let head = prepared.head(i64::try_from(state.made).unwrap_or(i64::MAX));
-        let run_id = prepared.run_id.clone();
+        let (run_id, identity) = (prepared.run_id.clone(), prepared.identity());
         let Body::RunQueued(queued) = &prepared.queued.draft.body else {
             return Err(Error::new(Code::Internal, "a run begins with RunQueued"));
         };
@@ -45,7 +45,7 @@ impl RunRegistry for MemoryStore {
             engine_run_ref: None,
             created_at: now,
             ended_at: None,
-            last_event_at: now,
+            ahead_since: now,
             acted_seq: 0,
             open: true,
             lease: None,
@@ -56,7 +56,7 @@ impl RunRegistry for MemoryStore {
             progress: BTreeMap::new(),
         };
         run.keep(event, Changes::default());
-        state.by_identity.insert(prepared.identity, run_id.clone());
+        state.by_identity.insert(identity, run_id.clone());
         state.runs.insert(run_id.clone(), run);
         if self.shared.outbox {
             let position = state.made;
@@ -110,7 +110,7 @@ impl RunRegistry for MemoryStore {
             old.iter().take(request.limit.min(page::ROWS)).map(|run| run.head.run_id.clone()).collect();
         for run_id in &gone {
             if let Some(run) = state.runs.remove(run_id) {
-                state.by_identity.remove(&run.identity);
+                state.by_identity.remove(&(run.head.tenant_id, run.identity));
             }
             state.outbox.forget(run_id);
         }

@@ -11,7 +11,7 @@ use sqlx::{AssertSqlSafe, Connection as _, Row as _};
 use super::connect::Settings;
 use super::{Connection, broken, log, now, rows};
 use crate::append::{Changes, Head, Holder, PreparedRun, Taken};
-use crate::commit::{Begun, Change, CheckpointRow, Database, HeadRow, Wanted, Writes};
+use crate::commit::{Begun, Change, CheckpointRow, Database, HeadRow, Identity, Wanted, Writes};
 use crate::page::{count, place};
 use crate::retry::Failure;
 
@@ -84,12 +84,13 @@ impl Batch {
             ), waiting AS (
                 INSERT INTO outbox (position, run_no, run_seq) SELECT position, run_no, run_seq FROM stored WHERE $16
             ), moved AS (
-                INSERT INTO run_heads AS h (run_no, last_seq, decisions, ended, last_event_at)
+                INSERT INTO run_heads AS h (run_no, last_seq, decisions, ended, ahead_since)
                 SELECT u.run_no, u.last_seq, u.decisions, u.ended, $15
                 FROM unnest($17::bigint[], $18::bigint[], $19::bigint[], $20::boolean[])
                     AS u (run_no, last_seq, decisions, ended)
                 ON CONFLICT (run_no) DO UPDATE SET last_seq = excluded.last_seq, decisions = excluded.decisions,
-                    ended = excluded.ended, last_event_at = excluded.last_event_at
+                    ended = excluded.ended,
+                    ahead_since = CASE WHEN h.acted_seq < h.last_seq THEN h.ahead_since ELSE excluded.ahead_since END
             )
             SELECT pg_notify($21, told) FROM unnest($22::text[]) AS told",
         )
@@ -179,7 +180,7 @@ fn add_holder(taken: &mut Taken, row: &super::Row, name: usize, holder: usize) -
 impl Database for Batch {
     type Connection = Connection;
 
-    async fn begin(&mut self, runs: &[RunId], identities: &[Arc<str>]) -> Result<Begun, Failure> {
+    async fn begin(&mut self, runs: &[RunId], identities: &[Identity]) -> Result<Begun, Failure> {
         self.execute("BEGIN").await?;
         let clock = self.clock.clone();
         let read_heads = Arc::clone(&self.read_heads);
@@ -205,14 +206,17 @@ impl Database for Batch {
         };
         let mut known = Vec::new();
         if !identities.is_empty() {
-            let found = sqlx::query("SELECT identity, run_id FROM runs WHERE identity = ANY($1)")
-                .bind(column(identities, |identity| &**identity))
-                .fetch_all(&mut *connection)
-                .await
-                .map_err(broken)?;
+            let found = sqlx::query(
+                "SELECT r.tenant_id, r.identity, r.run_id FROM unnest($1::text[], $2::text[]) AS u (tenant_id, identity)
+                 JOIN runs r ON r.tenant_id = u.tenant_id AND r.identity = u.identity",
+            )
+            .bind(column(identities, |identity| identity.0.as_str()))
+            .bind(column(identities, |identity| &*identity.1))
+            .fetch_all(&mut *connection)
+            .await
+            .map_err(broken)?;
             for row in &found {
-                let identity: &str = row.try_get(0).map_err(broken)?;
-                known.push((identity.into(), RunId::new(row.try_get::<&str, _>(1).map_err(broken)?)?));
+                known.push(rows::identity(row)?);
             }
         }
         Ok(Begun { now: time, heads, identities: known })
@@ -258,9 +262,9 @@ impl Database for Batch {
              SELECT u.run_id, u.identity, u.tenant_id, u.plan_id, u.plan_version, u.plan_hash, u.correlation_id,
                 u.source_run_id, 'PENDING', $9
              FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[])
-                WITH ORDINALITY AS u (run_id, identity, tenant_id, plan_id, plan_version, plan_hash, correlation_id,
-                source_run_id, place)
-             ORDER BY u.identity ON CONFLICT (identity) DO NOTHING RETURNING run_no, run_id",
+                AS u (run_id, identity, tenant_id, plan_id, plan_version, plan_hash, correlation_id,
+                source_run_id)
+             ORDER BY u.tenant_id, u.identity ON CONFLICT (tenant_id, identity) DO NOTHING RETURNING run_no, run_id",
         )
         .bind(column(runs, |run| run.run_id.as_str()))
         .bind(column(runs, |run| &*run.identity))

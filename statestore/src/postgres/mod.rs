@@ -105,6 +105,25 @@ impl PostgresStore {
         Ok(Self { shared: Arc::new(shared) })
     }
 
+    /// What decides about durability, as the server says itself: names and values of settings.
+    ///
+    /// # Errors
+    /// `STORE_UNAVAILABLE` when the server is away for longer than the budget.
+    pub async fn settings(&self) -> Result<Vec<(String, String)>> {
+        self.read(|connection| {
+            Box::pin(async move {
+                let mut settings = Vec::new();
+                for name in ["fsync", "synchronous_commit", "full_page_writes"] {
+                    let sql = "SELECT current_setting($1)";
+                    let row = sqlx::query(sql).bind(name).fetch_one(&mut *connection).await.map_err(broken)?;
+                    settings.push((name.to_owned(), row.try_get(0).map_err(broken)?));
+                }
+                Ok(settings)
+            })
+        })
+        .await
+    }
+
     /// Makes a change in a transaction of its own. Not in the writer's: two groups that change the same rows in
     /// another order would wait for each other.
     async fn write<T, F>(&self, work: F) -> Result<T>
@@ -169,6 +188,15 @@ async fn now(connection: &mut Connection, clock: Option<&dyn Clock>) -> Result<T
 async fn announce_signal(connection: &mut Connection, run_id: &RunId) -> Result<(), Failure> {
     sqlx::query("SELECT pg_notify('drivetrain.' || current_schema(), 's' || $1)")
         .bind(run_id.as_str())
+        .execute(&mut *connection)
+        .await
+        .map_err(broken)?;
+    Ok(())
+}
+
+/// Until the end of the transaction, nobody else hands out or puts back rows of the outbox.
+async fn lock_outbox(connection: &mut Connection) -> Result<(), Failure> {
+    sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('drivetrain.outbox.' || current_schema(), 0))")
         .execute(&mut *connection)
         .await
         .map_err(broken)?;

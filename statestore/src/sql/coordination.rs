@@ -74,11 +74,13 @@ impl Coordination for Store {
             Box::pin(async move {
                 sqlx::query(
                     "UPDATE run_heads SET acted_seq = CASE WHEN $2 < last_seq THEN $2 ELSE last_seq END,
+                     ahead_since = COALESCE((SELECT e.emitted_at FROM events e
+                         WHERE e.run_no = run_heads.run_no AND e.run_seq = $2 + 1), ahead_since),
                      open = open AND NOT (ended AND $2 >= last_seq)
                      WHERE run_no = (SELECT run_no FROM runs WHERE run_id = $1) AND acted_seq < $2",
                 )
                 .bind(run_id.as_str())
-                .bind(place(seq))
+                .bind(place(seq).min(i64::MAX - 1))
                 .execute(&mut *connection)
                 .await
                 .map_err(broken)?;
@@ -89,7 +91,7 @@ impl Coordination for Store {
     }
 
     async fn neglected(&self, since: Timestamp, limit: usize) -> Result<Vec<RunRecord>> {
-        let condition = "h.open AND h.last_seq > h.acted_seq AND h.last_event_at < $1";
+        let condition = "h.open AND h.last_seq > h.acted_seq AND h.ahead_since < $1";
         self.oldest(condition, Some(since), limit).await
     }
 

@@ -7,9 +7,9 @@ use engine_core::port::store::{
     ClaimOutbox, DeadLetter, Delivered, FailedDelivery, NextTry, Outbox, OutboxEntry,
 };
 use engine_core::{Result, RunId, Timestamp};
-use sqlx::{AssertSqlSafe, QueryBuilder, Row as _};
+use sqlx::{AssertSqlSafe, Row as _};
 
-use super::{Connection, Row, Store, broken, rows};
+use super::{Connection, Row, Store, broken, lock_outbox, rows};
 use crate::content;
 use crate::page::{self, limit, place};
 use crate::retry::Failure;
@@ -70,11 +70,14 @@ impl Outbox for Store {
 
     async fn replay(&self, run_id: Option<&RunId>) -> Result<u64> {
         let run_id = run_id.cloned();
-        self.write(move |connection, _| {
+        self.write(move |connection, now| {
             let run_id = run_id.clone();
             Box::pin(async move {
+                lock_outbox(connection).await?;
                 let (all, run_id) = (run_id.is_none(), run_id.as_ref().map_or("", RunId::as_str).to_owned());
-                let chosen = "$1 OR run_no = (SELECT run_no FROM runs WHERE run_id = $2)";
+                // Not while a relay has the run: it would acknowledge what it was never given.
+                let chosen = "($1 OR run_no = (SELECT run_no FROM runs WHERE run_id = $2)) AND NOT EXISTS
+                    (SELECT 1 FROM outbox_runs q WHERE q.run_no = dead_letters.run_no AND q.claimed_until > $3)";
                 let add = format!(
                     "INSERT INTO outbox (position, run_no, run_seq)
                      SELECT position, run_no, run_seq FROM dead_letters WHERE {chosen}"
@@ -85,6 +88,7 @@ impl Outbox for Store {
                     let done = sqlx::query(AssertSqlSafe(sql))
                         .bind(all)
                         .bind(run_id.clone())
+                        .bind(now.as_millis())
                         .execute(&mut *connection)
                         .await
                         .map_err(broken)?;
@@ -97,66 +101,48 @@ impl Outbox for Store {
     }
 }
 
-/// Finds runs that are free, claims them, and only then reads what waits of them: another relay may have been quicker.
+/// Finds what waits of runs that are free, and claims these runs. One relay at a time does this: what it sees of a free
+/// run is then all that waits of it.
 async fn claim(
     connection: &mut Connection,
     now: Timestamp,
     request: ClaimOutbox,
 ) -> Result<Vec<OutboxEntry>, Failure> {
-    let found = sqlx::query(
-        "SELECT o.run_no, o.run_seq, o.position FROM outbox o LEFT JOIN outbox_runs q ON q.run_no = o.run_no
+    lock_outbox(connection).await?;
+    let sql = format!(
+        "SELECT {}, {}, COALESCE(q.failures, 0) FROM outbox o LEFT JOIN outbox_runs q ON q.run_no = o.run_no
+         JOIN events e ON e.position = o.position JOIN runs r ON r.run_no = o.run_no
          WHERE q.run_no IS NULL OR (q.claimed_until <= $1 AND q.not_before <= $1) ORDER BY o.position LIMIT $2",
-    )
-    .bind(now.as_millis())
-    .bind(limit(request.limit, page::ROWS))
-    .fetch_all(&mut *connection)
-    .await
-    .map_err(broken)?;
-    let mut first_of: BTreeMap<i64, i64> = BTreeMap::new();
-    let (mut from, mut to) = (i64::MAX, i64::MIN);
-    for row in &found {
-        let (run_no, run_seq): (i64, i64) =
-            (row.try_get(0).map_err(broken)?, row.try_get(1).map_err(broken)?);
-        let position: i64 = row.try_get(2).map_err(broken)?;
-        (from, to) = (from.min(position), to.max(position));
-        let first = first_of.entry(run_no).or_insert(run_seq);
-        *first = run_seq.min(*first);
+        rows::EVENT,
+        rows::FACTS
+    );
+    let found = sqlx::query(AssertSqlSafe(sql))
+        .bind(now.as_millis())
+        .bind(limit(request.limit, page::ROWS))
+        .fetch_all(&mut *connection)
+        .await
+        .map_err(broken)?;
+    let entries = found.iter().map(entry).collect::<Result<Vec<OutboxEntry>, Failure>>()?;
+    let mut first_of: BTreeMap<i64, u64> = BTreeMap::new();
+    for (row, entry) in found.iter().zip(&entries) {
+        let first = first_of.entry(row.try_get(RUN).map_err(broken)?).or_insert(u64::MAX);
+        *first = entry.event.run_seq.min(*first);
     }
-    let mut mine = Vec::new();
     for (run_no, first) in first_of {
-        let claimed = sqlx::query(
+        sqlx::query(
             "INSERT INTO outbox_runs (run_no, relay, claimed_until, from_seq) VALUES ($1, $2, $3, $4)
              ON CONFLICT (run_no) DO UPDATE SET relay = excluded.relay, claimed_until = excluded.claimed_until,
-             from_seq = excluded.from_seq WHERE outbox_runs.claimed_until <= $5 AND outbox_runs.not_before <= $5",
+             from_seq = excluded.from_seq",
         )
         .bind(run_no)
         .bind(request.relay.as_str())
         .bind(now.plus_millis(request.duration_ms).as_millis())
-        .bind(first)
-        .bind(now.as_millis())
+        .bind(place(first))
         .execute(&mut *connection)
         .await
         .map_err(broken)?;
-        if claimed.rows_affected() > 0 {
-            mine.push(run_no);
-        }
     }
-    if mine.is_empty() {
-        return Ok(Vec::new());
-    }
-    let mut query = QueryBuilder::new("SELECT ");
-    query.push(rows::EVENT).push(", ").push(rows::FACTS).push(
-        ", q.failures FROM outbox o JOIN events e ON e.position = o.position JOIN runs r ON r.run_no = o.run_no
-         JOIN outbox_runs q ON q.run_no = o.run_no WHERE o.position BETWEEN ",
-    );
-    query.push_bind(from).push(" AND ").push_bind(to).push(" AND o.run_no IN (");
-    let mut numbers = query.separated(", ");
-    for run_no in mine {
-        numbers.push_bind(run_no);
-    }
-    query.push(") ORDER BY o.position");
-    let found = query.build().fetch_all(&mut *connection).await.map_err(broken)?;
-    found.iter().map(entry).collect()
+    Ok(entries)
 }
 
 /// A run whose events a relay has.

@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::{Row, broken};
 use crate::append::Head;
+use crate::commit::Identity;
 use crate::page::count;
 use crate::retry::Failure;
 
@@ -117,6 +118,12 @@ pub(super) fn head(row: &Row) -> Result<Head, Failure> {
         ended: row.try_get(7).map_err(broken)?,
         fence: count(row.try_get(8).map_err(broken)?),
     })
+}
+
+/// What makes a run unique, and the run: tenant, identity, run id.
+pub(super) fn identity(row: &Row) -> Result<(Identity, RunId), Failure> {
+    let text = |index: usize| row.try_get::<&str, _>(index).map_err(broken);
+    Ok(((TenantId::new(text(0)?)?, text(1)?.into()), RunId::new(text(2)?)?))
 }
 
 /// What is known about a run without its log.

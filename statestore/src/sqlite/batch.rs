@@ -11,7 +11,7 @@ use sqlx::{AssertSqlSafe, Connection as _, Row as _, Sqlite};
 
 use super::{Connection, broken, log, rows, time};
 use crate::append::{Changes, Head, Holder, PreparedRun, Taken};
-use crate::commit::{Begun, Change, CheckpointRow, Database, EventRow, HeadRow, Wanted, Writes};
+use crate::commit::{Begun, Change, CheckpointRow, Database, EventRow, HeadRow, Identity, Wanted, Writes};
 use crate::page::{count, place};
 use crate::retry::Failure;
 
@@ -85,12 +85,12 @@ impl Batch {
             ),
             update_heads: Sized::new(
                 "UPDATE run_heads SET last_seq = v.column2, decisions = v.column3, ended = v.column4, \
-                 last_event_at = v.column5 FROM (VALUES ",
+                 ahead_since = CASE WHEN acted_seq < last_seq THEN ahead_since ELSE v.column5 END FROM (VALUES ",
                 "(?, ?, ?, ?, ?)",
                 ") AS v WHERE run_heads.run_no = v.column1",
             ),
             insert_heads: Sized::new(
-                "INSERT INTO run_heads (run_no, last_seq, decisions, ended, last_event_at) VALUES ",
+                "INSERT INTO run_heads (run_no, last_seq, decisions, ended, ahead_since) VALUES ",
                 "(?, ?, ?, ?, ?)",
                 "",
             ),
@@ -108,7 +108,11 @@ impl Batch {
                 "?",
                 ")",
             ),
-            read_identities: Sized::new("SELECT identity, run_id FROM runs WHERE identity IN (", "?", ")"),
+            read_identities: Sized::new(
+                "SELECT tenant_id, identity, run_id FROM runs WHERE (tenant_id, identity) IN (VALUES ",
+                "(?, ?)",
+                ")",
+            ),
             read_names: Sized::new(
                 "SELECT name, run_seq, event_id FROM events WHERE run_no = ? AND name IN (",
                 "?",
@@ -231,7 +235,7 @@ fn add_holder(taken: &mut Taken, row: &super::Row, name: usize, holder: usize) -
 impl Database for Batch {
     type Connection = Connection;
 
-    async fn begin(&mut self, runs: &[RunId], identities: &[Arc<str>]) -> Result<Begun, Failure> {
+    async fn begin(&mut self, runs: &[RunId], identities: &[Identity]) -> Result<Begun, Failure> {
         self.execute("BEGIN IMMEDIATE").await?;
         let mut heads = Vec::with_capacity(runs.len());
         for portion in runs.chunks(ROWS) {
@@ -248,11 +252,10 @@ impl Database for Batch {
         for portion in identities.chunks(ROWS) {
             let (mut query, size) = self.read_identities.for_at_least(portion.len());
             for identity in filled(portion, size) {
-                query = query.bind(identity.clone());
+                query = query.bind(identity.0.as_str()).bind(identity.1.clone());
             }
             for row in query.fetch_all(&mut self.connection).await.map_err(broken)? {
-                let identity: &str = row.try_get(0).map_err(broken)?;
-                known.push((identity.into(), RunId::new(row.try_get::<&str, _>(1).map_err(broken)?)?));
+                known.push(rows::identity(&row)?);
             }
         }
         Ok(Begun { now: time(self.clock.as_deref()), heads, identities: known })

@@ -38,7 +38,7 @@ use std::time::Duration;
 use engine_core::port::Clock;
 use engine_core::{Result, RunId, Timestamp};
 use futures_core::future::BoxFuture;
-use sqlx::SqlitePool;
+use sqlx::{Row as _, SqlitePool};
 
 use crate::commit::Queue;
 use crate::options::{Options, SystemClock};
@@ -99,6 +99,27 @@ impl SqliteStore {
         Ok(Self { shared: Arc::new(shared) })
     }
 
+    /// What the writer's connection is set to, as it says itself: names and values of `PRAGMA` settings.
+    ///
+    /// # Errors
+    /// `STORE_UNAVAILABLE` when the file is busy for longer than the budget.
+    pub async fn settings(&self) -> Result<Vec<(String, String)>> {
+        self.write(|connection, _| {
+            Box::pin(async move {
+                let mut settings = Vec::new();
+                for (name, sql) in [
+                    ("journal_mode", "SELECT journal_mode FROM pragma_journal_mode"),
+                    ("synchronous", "SELECT CAST(synchronous AS TEXT) FROM pragma_synchronous"),
+                ] {
+                    let row = sqlx::query(sql).fetch_one(&mut *connection).await.map_err(broken)?;
+                    settings.push((name.to_owned(), row.try_get(0).map_err(broken)?));
+                }
+                Ok(settings)
+            })
+        })
+        .await
+    }
+
     /// Hands a change to the writer.
     async fn write<T, F>(&self, work: F) -> Result<T>
     where
@@ -142,6 +163,11 @@ fn time(clock: Option<&dyn Clock>) -> Timestamp {
 
 /// Other processes look for signals themselves.
 async fn announce_signal(_: &mut Connection, _: &RunId) -> Result<(), Failure> {
+    Ok(())
+}
+
+/// Changes come one after another as it is.
+async fn lock_outbox(_: &mut Connection) -> Result<(), Failure> {
     Ok(())
 }
 

@@ -40,7 +40,8 @@ pub trait Outbox: Debug + Send + Sync + 'static {
     /// `STORE_UNAVAILABLE` when the store is away.
     async fn dead_letters(&self, limit: usize) -> Result<Vec<DeadLetter>>;
 
-    /// Puts dead letters of a run back into the outbox, or of every run when none is named; how many.
+    /// Puts dead letters of a run back into the outbox, or of every run when none is named; how many. Those of a run
+    /// that a relay has at the moment stay.
     ///
     /// # Errors
     /// `STORE_UNAVAILABLE` when the store is away.

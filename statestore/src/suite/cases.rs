@@ -214,6 +214,7 @@ macro_rules! store_suite {
                 dead_letters_are_told_oldest_first
                 dead_letters_are_replayed
                 a_replayed_letter_comes_before_later_events
+                letters_of_a_claimed_run_stay
                 extreme_times_are_harmless
             }
             requests {
@@ -241,10 +242,11 @@ macro_rules! store_suite {
             zero {
                 inside_a_payload_it_comes_back
                 an_event_whose_key_would_have_it_is_refused
-                in_an_engine_reference_it_comes_back
+                an_engine_reference_with_it_is_refused
                 a_name_with_it_does_not_append
                 a_name_with_it_makes_no_run
                 a_name_with_it_holds_nothing
+                a_name_with_it_gives_nothing_back
                 an_error_with_it_is_kept
             }
         }

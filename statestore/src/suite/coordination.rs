@@ -1,8 +1,9 @@
 //! How far somebody has acted, and which runs nobody cares for (CORE-35 to CORE-37).
 
-use engine_core::RunId;
-use engine_core::Timestamp;
+use std::slice::from_ref;
+
 use engine_core::port::store::RunRecord;
+use engine_core::{RunId, Timestamp};
 
 use super::Harness;
 use super::drafts::{alert, alerts};
@@ -38,7 +39,7 @@ pub async fn a_run_that_nobody_acts_on_is_neglected(harness: &dyn Harness) {
     let run = store.run("request").await;
     store.clock.advance(10_000);
     assert_eq!(neglected(&store, made).await, [] as [RunId; 0], "not before it was made");
-    assert_eq!(neglected(&store, made.plus_millis(1)).await, [run.run_id.clone()]);
+    assert_eq!(neglected(&store, made.plus_millis(1)).await, from_ref(&run.run_id));
     store.acted(&run.run_id, 1).await.expect("remembered");
     store.clock.advance(10_000);
     assert_eq!(neglected(&store, store.now()).await, [] as [RunId; 0], "everything was acted on");
@@ -57,7 +58,7 @@ pub async fn neglect_counts_from_when_the_log_went_on(harness: &dyn Harness) {
     store.tell(&run, vec![alert("X", 2)]).await;
     assert_eq!(
         neglected(&store, went_on.plus_millis(1)).await,
-        [run.run_id.clone()],
+        from_ref(&run.run_id),
         "a later event does not make it young again"
     );
     store.acted(&run.run_id, 3).await.expect("remembered");
@@ -70,7 +71,7 @@ pub async fn an_end_that_nobody_acted_on_is_neglected(harness: &dyn Harness) {
     let run = store.ended_run("request").await;
     store.acted(&run.run_id, 3).await.expect("remembered");
     store.clock.advance(1000);
-    assert_eq!(neglected(&store, store.now()).await, [run.run_id.clone()]);
+    assert_eq!(neglected(&store, store.now()).await, from_ref(&run.run_id));
     store.acted(&run.run_id, 4).await.expect("remembered");
     assert_eq!(neglected(&store, store.now()).await, [] as [RunId; 0]);
 }

@@ -141,6 +141,28 @@ pub async fn a_replayed_letter_comes_before_later_events(harness: &dyn Harness) 
     assert_eq!(waiting(&store, &run).await.0, [1, 2, 3]);
 }
 
+/// Letters of a run that a relay has at the moment stay: replaying them would put them behind its back.
+pub async fn letters_of_a_claimed_run_stay(harness: &dyn Harness) {
+    let store = open(harness).await;
+    let (run, another) = (store.run("request").await, store.run("another").await);
+    store.tell(&run, alerts("X", 1, 2)).await;
+    for run in [&run, &another] {
+        store.take("relay", 100).await;
+        fail(&store, run, 1, "no", NextTry::Never).await;
+    }
+    assert_eq!(
+        waiting(&store, &run).await,
+        (vec![], None),
+        "it has the run since it gave up the other's letter"
+    );
+    assert_eq!(store.replay(None).await.expect("replayed"), 1, "only that of the run that nobody has");
+    let letters = store.dead_letters(100).await.expect("dead letters");
+    assert_eq!(letters.len(), 1);
+    assert_eq!(letters[0].event.run_id, run.run_id);
+    acknowledge(&store, &run, 3).await;
+    assert_eq!(store.replay(None).await.expect("replayed"), 1);
+}
+
 /// A next try may lie at any time.
 pub async fn extreme_times_are_harmless(harness: &dyn Harness) {
     let store = open(harness).await;

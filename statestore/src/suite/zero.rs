@@ -6,7 +6,7 @@ use engine_core::event::Body;
 use engine_core::event::Draft;
 use engine_core::event::run::RunApproved;
 use engine_core::port::store::{
-    AppendAs, ClaimOutbox, ClaimRequest, FailedDelivery, NextTry, SaveCheckpoint,
+    AppendAs, ClaimOutbox, ClaimRequest, Delivered, FailedDelivery, NextTry, SaveCheckpoint, UnclaimRequest,
 };
 use serde_json::json;
 
@@ -48,13 +48,15 @@ pub async fn an_event_whose_key_would_have_it_is_refused(harness: &dyn Harness) 
     assert_eq!(store.log(&run).await.len(), 1, "nothing was stored");
 }
 
-/// In the engine's name for a run it comes back too.
-pub async fn in_an_engine_reference_it_comes_back(harness: &dyn Harness) {
+/// The engine's name for a run does not have it.
+pub async fn an_engine_reference_with_it_is_refused(harness: &dyn Harness) {
     let store = open(harness).await;
     let run = store.run("request").await;
-    store.decide(&run, vec![approved(), run_started("mock://\0", store.now())]).await;
-    assert_eq!(store.log(&run).await[2].body, run_started("mock://\0", store.now()).body);
-    assert_eq!(store.record(&run).await.engine_run_ref.as_deref(), Some("mock://\0"));
+    let view = store.view(&run).await;
+    let drafts = vec![approved(), run_started("mock://\0", store.now())];
+    refused(store.propose(&run, drafts, view).await, Code::SchemaValidationFailed);
+    assert_eq!(store.log(&run).await.len(), 1, "nothing was stored");
+    assert_eq!(store.record(&run).await.engine_run_ref, None);
 }
 
 /// Nobody who appends has it in its name.
@@ -81,7 +83,7 @@ pub async fn a_name_with_it_does_not_append(harness: &dyn Harness) {
     assert_eq!(store.take("relay", 10).await.len(), 1);
 }
 
-/// No run is made by a name, or for a correlation, that has it.
+/// No run is made by a name, for a correlation, with an identity or of a plan that has it.
 pub async fn a_name_with_it_makes_no_run(harness: &dyn Harness) {
     let store = open(harness).await;
     let mut by = creation("acme", "request");
@@ -90,6 +92,12 @@ pub async fn a_name_with_it_makes_no_run(harness: &dyn Harness) {
     let mut correlated = creation("acme", "request");
     correlated.correlation_id = "\0".into();
     refused(store.create(correlated).await, Code::SchemaValidationFailed);
+    let mut identified = creation("acme", "request");
+    identified.queued.identity = "\0".into();
+    refused(store.create(identified).await, Code::SchemaValidationFailed);
+    let mut hashed = creation("acme", "request");
+    hashed.queued.plan_ref.sha256 = "\0".into();
+    refused(store.create(hashed).await, Code::SchemaValidationFailed);
     assert!(store.create(creation("acme", "request")).await.expect("a run").fresh, "nothing was stored");
 }
 
@@ -111,6 +119,33 @@ pub async fn a_name_with_it_holds_nothing(harness: &dyn Harness) {
     let relay = ClaimOutbox { relay: "\0".into(), limit: 10, duration_ms: 1000 };
     refused(store.claim_outbox(relay).await, Code::InvalidId);
     assert_eq!(store.take("relay", 10).await.len(), 1, "nobody holds the events");
+}
+
+/// Nobody with it in its name gives back what another has.
+pub async fn a_name_with_it_gives_nothing_back(harness: &dyn Harness) {
+    let store = open(harness).await;
+    let run = store.run("request").await;
+    let (step_id, attempt) = (step("a"), 1);
+    let (run_id, worker) = (run.run_id.clone(), "worker".to_owned());
+    let claim = ClaimRequest { run_id, step_id: step_id.clone(), attempt, worker, duration_ms: 1000 };
+    store.claim(claim.clone()).await.expect("a claim");
+    assert_eq!(store.take("relay", 10).await.len(), 1);
+    let name = || "worker\0".to_owned();
+    let (run_id, next) = (run.run_id.clone(), NextTry::Never);
+    let unclaim = UnclaimRequest { run_id: run_id.clone(), step_id, attempt, worker: name() };
+    let delivered = Delivered { relay: name(), run_id: run_id.clone(), up_to_seq: 1 };
+    let failed = FailedDelivery { relay: name(), run_id, run_seq: 1, error: "no".into(), next };
+    let results =
+        [store.unclaim(unclaim).await, store.acknowledge(delivered).await, store.fail_delivery(failed).await];
+    // Refusing it and passing over it are both right.
+    for error in results.into_iter().filter_map(Result::err) {
+        assert_eq!(error.code(), Code::InvalidId, "{error}");
+    }
+    let stranger = ClaimRequest { worker: "another".into(), ..claim };
+    refused(store.claim(stranger).await, Code::LeaseHeld);
+    assert_eq!(store.dead_letters(10).await.expect("dead letters"), []);
+    store.clock.advance(10_001);
+    assert_eq!(store.take("relay", 10).await.len(), 1, "the event still waits");
 }
 
 /// What went wrong with a delivery is kept, with or without it.

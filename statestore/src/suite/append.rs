@@ -8,7 +8,7 @@ use engine_core::machine::RunStatus;
 use super::drafts::{
     accepted, alert, alerts, completed, failed, rejected, retried, review, started, waiting,
 };
-use super::handle::{APPENDER, open};
+use super::handle::{APPENDER, Handle, open};
 use super::verdict::{events, freshness, names, places, sound};
 use super::{Harness, drafts, samples};
 
@@ -232,4 +232,22 @@ pub async fn a_call_may_carry_many_events(harness: &dyn Harness) {
     assert_eq!(log[1..], events(told));
     sound(&log);
     assert_eq!(store.record(&run).await.status, RunStatus::Pending);
+}
+
+/// What was acknowledged is there when the store is opened anew (STORE-11).
+pub async fn what_was_acknowledged_is_there_after_reopening(harness: &dyn Harness) {
+    let store = open(harness).await;
+    let run = store.run("request").await;
+    store.start(&run).await;
+    store.tell(&run, alerts("X", 1, 20)).await;
+    let (log, record) = (store.log(&run).await, store.record(&run).await);
+    let clock = store.clock.clone();
+    drop(store);
+    // Data that cannot be shared ends with its store.
+    let Some(again) = Handle::reopened(harness, clock).await else { return };
+    assert_eq!(again.log(&run).await, log);
+    assert_eq!(again.record(&run).await, record);
+    let told = again.tell(&run, vec![alert("X", 20), alert("X", 21)]).await;
+    assert_eq!(freshness(&told), [false, true]);
+    sound(&again.log(&run).await);
 }

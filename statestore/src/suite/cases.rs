@@ -30,6 +30,7 @@ macro_rules! store_suite {
                 taken_and_fresh_events_in_one_call_stand_alone
                 a_call_without_events_stores_nothing
                 a_call_may_carry_many_events
+                what_was_acknowledged_is_there_after_reopening
             }
             decision {
                 decisions_on_the_latest_view_are_stored
@@ -68,6 +69,7 @@ macro_rules! store_suite {
                 nothing_slips_in_behind_the_end_of_a_run
                 racing_starts_make_one_run
                 racing_starts_of_different_identities_make_a_run_each
+                writers_that_give_up_leave_a_sound_log
             }
             reading {
                 pages_go_on_after_a_watermark
@@ -153,9 +155,11 @@ macro_rules! store_suite {
                 one_of_many_gets_the_claim
                 an_unknown_run_has_no_claims
                 sweeping_leaves_claims_that_run
+                a_very_long_claim_is_a_claim
             }
             coordination {
                 what_was_acted_on_never_goes_backwards
+                acting_beyond_the_log_is_harmless
                 a_run_that_nobody_acts_on_is_neglected
                 neglect_counts_from_when_the_log_went_on
                 an_end_that_nobody_acted_on_is_neglected
@@ -210,6 +214,7 @@ macro_rules! store_suite {
             delivery {
                 a_failed_event_blocks_its_run_until_its_time
                 failures_are_counted_for_the_first_event
+                the_failures_of_one_event_are_not_the_next_ones
                 a_dead_letter_lets_the_next_events_go_on
                 dead_letters_are_told_oldest_first
                 dead_letters_are_replayed

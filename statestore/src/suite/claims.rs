@@ -10,13 +10,23 @@ use super::race::race;
 use super::verdict::refused;
 
 async fn claim(store: &Handle, run: &Owned, attempt: (&str, u32), worker: &str) -> Result<()> {
+    claim_for(store, run, attempt, worker, 15_000).await
+}
+
+async fn claim_for(
+    store: &Handle,
+    run: &Owned,
+    attempt: (&str, u32),
+    worker: &str,
+    duration_ms: u64,
+) -> Result<()> {
     store
         .claim(ClaimRequest {
             run_id: run.run_id.clone(),
             step_id: step(attempt.0),
             attempt: attempt.1,
             worker: worker.into(),
-            duration_ms: 15_000,
+            duration_ms,
         })
         .await
 }
@@ -107,4 +117,15 @@ pub async fn sweeping_leaves_claims_that_run(harness: &dyn Harness) {
     assert_eq!(store.sweep().await.expect("swept"), 0, "claims are not answers");
     claim(&store, &run, ("a", 1), "two").await.expect("the claim has expired");
     refused(claim(&store, &run, ("b", 1), "two").await, Code::LeaseHeld);
+}
+
+/// A claim may be asked for longer than any clock runs.
+pub async fn a_very_long_claim_is_a_claim(harness: &dyn Harness) {
+    let store = open(harness).await;
+    let run = store.run("request").await;
+    claim_for(&store, &run, ("a", u32::MAX), "one", u64::MAX).await.expect("a claim");
+    store.clock.advance(1_000_000_000_000);
+    refused(claim(&store, &run, ("a", u32::MAX), "two").await, Code::LeaseHeld);
+    unclaim(&store, &run, ("a", u32::MAX), "one").await;
+    claim(&store, &run, ("a", u32::MAX), "two").await.expect("the attempt is free");
 }

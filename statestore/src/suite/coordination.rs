@@ -32,6 +32,18 @@ pub async fn what_was_acted_on_never_goes_backwards(harness: &dyn Harness) {
     }
 }
 
+/// More than the log has can be told, and the run goes on.
+pub async fn acting_beyond_the_log_is_harmless(harness: &dyn Harness) {
+    let store = open(harness).await;
+    let run = store.run("request").await;
+    for seq in [i64::MAX as u64, u64::MAX] {
+        store.acted(&run.run_id, seq).await.expect("remembered");
+        assert!(store.record(&run).await.acted_seq >= 1);
+    }
+    store.tell(&run, vec![alert("X", 1)]).await;
+    assert_eq!(store.record(&run).await.last_event_seq, 2);
+}
+
 /// A run whose log has been ahead of what was acted on for long enough is neglected; one that is acted on is not.
 pub async fn a_run_that_nobody_acts_on_is_neglected(harness: &dyn Harness) {
     let store = open(harness).await;

@@ -57,6 +57,12 @@ pub async fn another_number_of_decisions_is_a_conflict(harness: &dyn Harness) {
         let expected = &log[usize::try_from(folded_through).expect("small")..];
         assert_eq!(unknown, expected, "everything after {folded_through}");
     }
+    let beyond = View { decisions: 9, nothing_after: None, folded_through: u64::MAX };
+    assert_eq!(
+        conflict(store.propose(&run, vec![timer("t1")], beyond).await),
+        [],
+        "it folded more than there is"
+    );
     assert_eq!(store.log(&run).await, log, "nothing was stored");
 }
 

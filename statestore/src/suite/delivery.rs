@@ -65,6 +65,25 @@ pub async fn failures_are_counted_for_the_first_event(harness: &dyn Harness) {
     assert_eq!(waiting(&store, &run).await, (vec![3], Some(1)), "the second of them failed");
 }
 
+/// The failures of one event are not those of the next: it has all its tries.
+pub async fn the_failures_of_one_event_are_not_the_next_ones(harness: &dyn Harness) {
+    let store = open(harness).await;
+    let run = store.run("request").await;
+    store.tell(&run, alerts("X", 1, 2)).await;
+    for _ in 0..2 {
+        store.take("relay", 100).await;
+        fail(&store, &run, 1, "away", NextTry::At(store.now())).await;
+    }
+    assert_eq!(waiting(&store, &run).await, (vec![1, 2, 3], Some(2)));
+    // The first was delivered this time, and the second failed.
+    fail(&store, &run, 2, "away", NextTry::At(store.now())).await;
+    assert_eq!(waiting(&store, &run).await, (vec![2, 3], Some(1)));
+    fail(&store, &run, 3, "no", NextTry::Never).await;
+    let letters = store.dead_letters(10).await.expect("dead letters");
+    assert_eq!(letters.len(), 1);
+    assert_eq!((letters[0].event.run_seq, letters[0].failures), (3, 1));
+}
+
 /// A dead letter is kept with what went wrong, and the run's next events go on.
 pub async fn a_dead_letter_lets_the_next_events_go_on(harness: &dyn Harness) {
     let store = open(harness).await;

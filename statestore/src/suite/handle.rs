@@ -49,10 +49,13 @@ impl Deref for Handle {
 impl Handle {
     /// Another handle on the same data with the same clock, or this one again when the data cannot be shared.
     pub(crate) async fn other(&self, harness: &dyn Harness) -> Self {
-        match harness.reopen(self.clock.clone()).await {
-            Some(store) => Self { store, clock: self.clock.clone() },
-            None => self.clone(),
-        }
+        Self::reopened(harness, self.clock.clone()).await.unwrap_or_else(|| self.clone())
+    }
+
+    /// Another handle on the data, if it can be shared.
+    pub(crate) async fn reopened(harness: &dyn Harness, clock: Arc<ManualClock>) -> Option<Self> {
+        let store = harness.reopen(clock.clone()).await?;
+        Some(Self { store, clock })
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use engine_core::event::Event;
 use engine_core::port::store::{Appended, StoredEvent};
+use futures_util::FutureExt;
 
 use super::drafts::{alert, approved, cancelled, completed, creation, failed, timer};
 use super::handle::{Handle, Owned, View, open};
@@ -242,5 +243,36 @@ pub async fn racing_starts_of_different_identities_make_a_run_each(harness: &dyn
     assert_eq!(ids.len(), WRITERS);
     for run in &created {
         sound(&store.log(run).await);
+    }
+}
+
+/// Writers that give up before they are answered leave a sound log, and what they append again is there once.
+pub async fn writers_that_give_up_leave_a_sound_log(harness: &dyn Harness) {
+    let store = open(harness).await;
+    let other = store.other(harness).await;
+    let run = store.run("request").await;
+    race(8, |number| {
+        let (store, run) = ([&store, &other][number % 2].clone(), run.clone());
+        async move {
+            let code = format!("W{number}");
+            for round in 0..10 {
+                // Asked once and dropped: whether it was stored is open.
+                let _ = store.offer(&run, vec![alert(&code, round)]).now_or_never();
+                if round % 2 == 0 {
+                    store.tell(&run, vec![alert(&code, round)]).await;
+                }
+            }
+        }
+    })
+    .await;
+    let mut again = Vec::new();
+    for number in 0..8 {
+        again.extend(store.tell(&run, drafts::alerts(&format!("W{number}"), 0, 10)).await);
+    }
+    let log = store.log(&run).await;
+    sound(&log);
+    assert_eq!(log.len(), 1 + 8 * 10, "each is there once");
+    for event in events(again) {
+        assert_eq!(log[usize::try_from(event.run_seq).expect("small") - 1], event);
     }
 }

@@ -46,6 +46,7 @@ macro_rules! store_suite {
                 a_conflict_tells_every_event_that_was_not_folded
                 after_the_end_a_driver_is_refused_or_told
                 a_run_ends_once
+                within_one_decision_only_audit_follows_the_end
                 every_pause_is_an_event_of_its_own
             }
             refusal {

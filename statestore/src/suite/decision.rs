@@ -187,6 +187,19 @@ pub async fn a_run_ends_once(harness: &dyn Harness) {
     sound(&store.log(&run).await);
 }
 
+/// Within one decision, too, only audit events follow the end of the run.
+pub async fn within_one_decision_only_audit_follows_the_end(harness: &dyn Harness) {
+    let store = open(harness).await;
+    let run = store.run("request").await;
+    store.start(&run).await;
+    let view = store.view(&run).await;
+    refused(store.propose(&run, vec![run_completed(), timer("t1")], view).await, Code::RunTerminal);
+    refused(store.propose(&run, vec![run_completed(), completed("a", 1)], view).await, Code::RunTerminal);
+    assert_eq!(store.log(&run).await.len(), 3, "nothing was stored");
+    let told = stored(store.propose(&run, vec![run_completed(), alert("X", 1)], view).await);
+    assert_eq!(freshness(&told), [true, true]);
+}
+
 /// A pause has its number: the next one is another event.
 pub async fn every_pause_is_an_event_of_its_own(harness: &dyn Harness) {
     let store = open(harness).await;

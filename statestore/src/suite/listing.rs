@@ -30,7 +30,8 @@ async fn all_pages(store: &Handle, mut request: ListRequest) -> Vec<RunRecord> {
     for _ in 0..1000 {
         let page = store.list(request.clone()).await.expect("a page");
         assert!(page.runs.len() <= request.limit, "a page of {} for {}", page.runs.len(), request.limit);
-        assert!(!page.runs.is_empty() || page.next.is_none(), "an empty page is the last");
+        assert!(!page.runs.is_empty() || request.after.is_none(), "a key leads to a page that has something");
+        assert!(!page.runs.is_empty() || page.next.is_none(), "nothing comes after an empty page");
         runs.extend(page.runs);
         match page.next {
             Some(key) => request.after = Some(key),

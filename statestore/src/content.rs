@@ -37,7 +37,11 @@ pub(crate) fn verify_checkpoint(record: CheckpointRecord, content: &str) -> Opti
 }
 
 /// Refuses a corrupt checkpoint by name and offers the newest sound one before it.
-pub(crate) fn corrupt_checkpoint(run_id: &RunId, checkpoint_id: &CheckpointId, before: Option<&CheckpointId>) -> Error {
+pub(crate) fn corrupt_checkpoint(
+    run_id: &RunId,
+    checkpoint_id: &CheckpointId,
+    before: Option<&CheckpointId>,
+) -> Error {
     let message = format!("checkpoint {checkpoint_id} of run {run_id} does not match its checksum");
     let hint = match before {
         Some(before) => format!("restore {before} instead, the newest sound one before it"),
@@ -54,8 +58,11 @@ pub(crate) fn no_such_checkpoint(run_id: &RunId, checkpoint_id: &CheckpointId) -
 
 /// The id names a checkpoint that was there and is gone.
 pub(crate) fn pruned_checkpoint(run_id: &RunId, checkpoint_id: &CheckpointId) -> Error {
-    Error::new(Code::NotFound, format!("checkpoint {checkpoint_id} of run {run_id} was pruned, and its id is used up"))
-        .with_hint("save the checkpoint under another id")
+    Error::new(
+        Code::NotFound,
+        format!("checkpoint {checkpoint_id} of run {run_id} was pruned, and its id is used up"),
+    )
+    .with_hint("save the checkpoint under another id")
 }
 
 /// What is known about a checkpoint that is being stored.

@@ -15,16 +15,16 @@ mod append;
 mod commit;
 mod content;
 pub mod memory;
+mod migrations;
 pub mod open;
 pub mod options;
-mod migrations;
 mod page;
 pub mod postgres;
 mod retry;
 pub mod sqlite;
-mod tail;
 #[cfg(feature = "suite")]
 pub mod suite;
+mod tail;
 mod wake;
 
 pub use memory::MemoryStore;
@@ -32,3 +32,8 @@ pub use open::open;
 pub use options::{Durability, Options, SystemClock};
 pub use postgres::PostgresStore;
 pub use sqlite::SqliteStore;
+
+/// The examples of the guide are compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/statestore.md")]
+struct Guide;

@@ -30,7 +30,8 @@ pub(crate) fn missing(
 ) -> Result<&'static [Migration], Error> {
     let known = migrations.last().map_or(0, |last| last.version);
     if version > known {
-        let message = format!("{place} has schema version {version}; this program knows versions up to {known}");
+        let message =
+            format!("{place} has schema version {version}; this program knows versions up to {known}");
         return Err(Error::new(Code::StoreSchemaNewer, message)
             .with_hint("use the version of Drivetrain that wrote it, or a newer one"));
     }

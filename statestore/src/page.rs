@@ -56,7 +56,8 @@ mod tests {
 
     #[test]
     fn a_page_key_comes_back_as_the_place_it_was_made_from() {
-        let place = ListPlace { created_at: Timestamp::from_millis(-5), run_id: RunId::new("a.b-1").unwrap() };
+        let place =
+            ListPlace { created_at: Timestamp::from_millis(-5), run_id: RunId::new("a.b-1").unwrap() };
         assert_eq!(ListPlace::from_key(&place.to_key()).unwrap(), place);
     }
 

@@ -13,7 +13,7 @@ const SHAPES: [(usize, usize); 5] = [(1, 1), (2, 50), (10, 16), (100, 1), (1000,
 const RAW: [usize; 3] = [1, 100, 1000];
 
 /// Measures, raw and ours in turn, so that both see the same machine.
-pub async fn measure(place: &Place, scale: Scale, report: &mut Report) {
+pub(crate) async fn measure(place: &Place, scale: Scale, report: &mut Report) {
     let mut raw = vec![Vec::new(); RAW.len()];
     let mut ours = vec![Vec::new(); SHAPES.len()];
     for _ in 0..scale.rounds {

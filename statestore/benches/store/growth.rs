@@ -14,7 +14,7 @@ const SMALL: usize = 1_000;
 const GROWING: usize = 1_000;
 
 /// Appends one event a call in two windows, and a hundred a call in two further ones.
-pub async fn measure(place: &Place, scale: Scale, report: &mut Report) {
+pub(crate) async fn measure(place: &Place, scale: Scale, report: &mut Report) {
     for batch in [1, 100] {
         let store = place.open().await;
         let run_id = run(&*store).await;

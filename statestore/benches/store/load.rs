@@ -14,19 +14,19 @@ use serde_json::json;
 use statestore::{Durability, Options};
 
 /// About the payload of one event.
-pub const PAYLOAD_BYTES: usize = 300;
+pub(crate) const PAYLOAD_BYTES: usize = 300;
 
 /// A database to measure.
 #[derive(Clone, Debug)]
-pub struct Place {
-    pub name: &'static str,
-    pub url: String,
-    pub durability: Durability,
+pub(crate) struct Place {
+    pub(crate) name: &'static str,
+    pub(crate) url: String,
+    pub(crate) durability: Durability,
     folder: std::path::PathBuf,
 }
 
 /// SQLite with both durabilities, and Postgres.
-pub fn places(folder: &Path) -> Vec<Place> {
+pub(crate) fn places(folder: &Path) -> Vec<Place> {
     let postgres = dev_servers::postgres::shared_url().expect("a Postgres server");
     let place = |name, url: String, durability| Place { name, url, durability, folder: folder.to_owned() };
     vec![
@@ -38,7 +38,7 @@ pub fn places(folder: &Path) -> Vec<Place> {
 
 impl Place {
     /// A URL that nothing was written to yet.
-    pub fn fresh_url(&self) -> String {
+    pub(crate) fn fresh_url(&self) -> String {
         let unique = uuid::Uuid::new_v4().simple();
         if self.url.is_empty() {
             format!("sqlite://{}/{unique}.db", self.folder.display())
@@ -48,19 +48,22 @@ impl Place {
     }
 
     /// An empty store.
-    pub async fn open(&self) -> Arc<dyn StateStore> {
-        let options =
-            Options { durability: self.durability, write_budget: Duration::from_secs(60), ..Options::default() };
+    pub(crate) async fn open(&self) -> Arc<dyn StateStore> {
+        let options = Options {
+            durability: self.durability,
+            write_budget: Duration::from_secs(60),
+            ..Options::default()
+        };
         statestore::open(&self.fresh_url(), options).await.expect("the store opens")
     }
 }
 
-pub fn tenant() -> TenantId {
+pub(crate) fn tenant() -> TenantId {
     TenantId::new("acme").unwrap()
 }
 
 /// Makes a run.
-pub async fn run(store: &dyn StateStore) -> RunId {
+pub(crate) async fn run(store: &dyn StateStore) -> RunId {
     let context = RunContext {
         tenant_id: tenant(),
         project_id: "bench".into(),
@@ -94,7 +97,7 @@ pub async fn run(store: &dyn StateStore) -> RunId {
 }
 
 /// Event number `number` of a run: steps start and complete one after another.
-pub fn draft(number: usize) -> Draft {
+pub(crate) fn draft(number: usize) -> Draft {
     let subject = Subject::new(StepId::new(format!("step-{:07}", number / 2)).unwrap(), 1);
     let filler = "x".repeat(PAYLOAD_BYTES - 80);
     if number % 2 == 0 {
@@ -109,13 +112,14 @@ pub fn draft(number: usize) -> Draft {
             },
         )
     } else {
-        let output = StepOutput { value: Some(json!({"text": filler, "count": number})), ..StepOutput::default() };
+        let output =
+            StepOutput { value: Some(json!({"text": filler, "count": number})), ..StepOutput::default() };
         Draft::step(subject, StepCompleted { output, ..StepCompleted::default() })
     }
 }
 
 /// Appends events `first..first + count` in one call.
-pub async fn append(store: &dyn StateStore, run_id: &RunId, first: usize, count: usize) {
+pub(crate) async fn append(store: &dyn StateStore, run_id: &RunId, first: usize, count: usize) {
     let request = AppendRequest {
         tenant_id: tenant(),
         run_id: run_id.clone(),

@@ -21,37 +21,37 @@ use serde_json::{Map, Value, json};
 
 /// How much of everything.
 #[derive(Clone, Copy, Debug)]
-pub struct Scale {
+pub(crate) struct Scale {
     /// Rounds of each measurement; the median counts.
-    pub rounds: usize,
+    pub(crate) rounds: usize,
     /// Events of one round.
-    pub events: usize,
+    pub(crate) events: usize,
     /// The size that a run grows to.
-    pub large_run: usize,
+    pub(crate) large_run: usize,
     /// Appends of one window.
-    pub window: usize,
+    pub(crate) window: usize,
 }
 
 /// What was measured.
 #[derive(Debug, Default)]
-pub struct Report {
-    pub figures: Map<String, Value>,
-    pub ratios: Map<String, Value>,
+pub(crate) struct Report {
+    pub(crate) figures: Map<String, Value>,
+    pub(crate) ratios: Map<String, Value>,
 }
 
 impl Report {
-    pub fn figure(&mut self, name: String, value: f64) {
+    pub(crate) fn figure(&mut self, name: String, value: f64) {
         eprintln!("{name}: {value:.1}");
         self.figures.insert(name, json!((value * 10.0).round() / 10.0));
     }
 
-    pub fn ratio(&mut self, name: String, value: f64) {
+    pub(crate) fn ratio(&mut self, name: String, value: f64) {
         eprintln!("{name}: {value:.3}");
         self.ratios.insert(name, json!((value * 1000.0).round() / 1000.0));
     }
 }
 
-pub fn median(mut values: Vec<f64>) -> f64 {
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
@@ -67,7 +67,13 @@ async fn main() {
     };
     let mut report = Report::default();
     let folder = tempfile::tempdir().unwrap();
+    // A name chooses: `store --bench postgres`.
+    let chosen: Vec<&String> =
+        arguments.iter().skip(1).filter(|argument| !argument.starts_with("--")).collect();
     for place in load::places(folder.path()) {
+        if !chosen.is_empty() && !chosen.iter().any(|name| place.name.contains(name.as_str())) {
+            continue;
+        }
         append::measure(&place, scale, &mut report).await;
         growth::measure(&place, scale, &mut report).await;
         reading::measure(&place, scale, &mut report).await;
@@ -83,5 +89,8 @@ async fn main() {
         "durability": "SQLite FULL (WAL) and, where it says so, NORMAL; Postgres fsync on, synchronous_commit on",
         "raw": "the same columns into a table with nothing but a primary key, the same rows a commit, no checks, no outbox",
     });
-    println!("{}", json!({"bench": "store", "settings": settings, "figures": report.figures, "ratios": report.ratios}));
+    println!(
+        "{}",
+        json!({"bench": "store", "settings": settings, "figures": report.figures, "ratios": report.ratios})
+    );
 }

@@ -24,7 +24,7 @@ fn rows(count: usize) -> Rows {
 }
 
 /// A table with the columns of the log and nothing but a primary key.
-pub enum Raw {
+pub(crate) enum Raw {
     Sqlite(sqlx::SqliteConnection),
     Postgres(sqlx::PgConnection),
 }
@@ -34,7 +34,7 @@ const COLUMNS: &str = "run_no, run_seq, name, slot, event_type, event_id, idempo
 
 impl Raw {
     /// Connects and makes the table.
-    pub async fn open(place: &Place) -> Self {
+    pub(crate) async fn open(place: &Place) -> Self {
         let url = place.fresh_url();
         if let Some(path) = url.strip_prefix("sqlite://") {
             use sqlx::ConnectOptions as _;
@@ -73,7 +73,7 @@ impl Raw {
     }
 
     /// Inserts `events` rows, `batch` a commit; seconds.
-    pub async fn insert(&mut self, events: usize, batch: usize) -> f64 {
+    pub(crate) async fn insert(&mut self, events: usize, batch: usize) -> f64 {
         let rows = rows(events);
         let started = std::time::Instant::now();
         for first in (0..events).step_by(batch) {

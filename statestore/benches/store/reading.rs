@@ -8,7 +8,7 @@ use futures_util::StreamExt as _;
 use crate::load::{Place, append, run, tenant};
 use crate::{Report, Scale};
 
-pub async fn measure(place: &Place, scale: Scale, report: &mut Report) {
+pub(crate) async fn measure(place: &Place, scale: Scale, report: &mut Report) {
     let store = place.open().await;
     let run_id = run(&*store).await;
     let mut size = 0;
@@ -29,7 +29,10 @@ pub async fn measure(place: &Place, scale: Scale, report: &mut Report) {
         }
     }
     let seconds = started.elapsed().as_secs_f64();
-    report.figure(format!("{}, reading {size} events as a stream, events/s", place.name), total as f64 / seconds);
+    report.figure(
+        format!("{}, reading {size} events as a stream, events/s", place.name),
+        total as f64 / seconds,
+    );
     let growth = resident_mib() - early;
     report.figure(format!("{}, memory from a tenth to all of them, MiB", place.name), growth);
 }

@@ -55,8 +55,11 @@ impl PreparedAppend {
             && let Some(decision) = entries.iter().find(|entry| entry.kind() == Kind::Decision)
         {
             let name = decision.draft.body.type_name();
-            return Err(Error::new(Code::Internal, format!("{name} is a decision and was appended as a worker event"))
-                .with_hint("append it with AppendAs::Decision and the number of decisions folded"));
+            return Err(Error::new(
+                Code::Internal,
+                format!("{name} is a decision and was appended as a worker event"),
+            )
+            .with_hint("append it with AppendAs::Decision and the number of decisions folded"));
         }
         Ok(Self {
             tenant_id: request.tenant_id,
@@ -77,8 +80,14 @@ impl Entry {
         let name = event_name(subject, body);
         plain_text("the event's name", &name, Code::SchemaValidationFailed)?;
         if name.len() > LONGEST_NAME {
-            let message = format!("{}: its name has {} bytes; the limit is {LONGEST_NAME}", body.type_name(), name.len());
-            return Err(Error::new(Code::SchemaValidationFailed, message).with_hint("use a shorter code or id"));
+            let message = format!(
+                "{}: its name has {} bytes; the limit is {LONGEST_NAME}",
+                body.type_name(),
+                name.len()
+            );
+            return Err(
+                Error::new(Code::SchemaValidationFailed, message).with_hint("use a shorter code or id")
+            );
         }
         if let Body::RunStarted(started) = body {
             plain_text("engineRunRef", &started.engine_run_ref, Code::SchemaValidationFailed)?;

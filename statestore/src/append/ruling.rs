@@ -33,6 +33,17 @@ pub(crate) enum Ruling {
     Refused(Error),
 }
 
+impl Ruling {
+    /// Whether its answer needs no event that was there before.
+    pub(crate) fn is_all_new(&self) -> bool {
+        match self {
+            Self::Stored(placements) => placements.iter().all(|place| matches!(place, Placement::New { .. })),
+            Self::Conflict { .. } => false,
+            Self::Refused(_) => true,
+        }
+    }
+}
+
 /// The place of one event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Placement {
@@ -79,7 +90,8 @@ pub(crate) fn rule(call: &PreparedAppend, head: &mut Head, taken: &mut Taken) ->
     if let Some(fence) = call.fence
         && fence.0 < head.fence
     {
-        let message = format!("the lease of run {} went from number {} to number {}", head.run_id, fence.0, head.fence);
+        let message =
+            format!("the lease of run {} went from number {} to number {}", head.run_id, fence.0, head.fence);
         return Ruling::Refused(
             Error::new(Code::LeaseLost, message).with_hint("stop working on the run: its new holder does"),
         );
@@ -87,7 +99,8 @@ pub(crate) fn rule(call: &PreparedAppend, head: &mut Head, taken: &mut Taken) ->
     let ruling = match call.append_as {
         AppendAs::Worker => each_alone(call, head, taken),
         AppendAs::Decision { expected, nothing_after, folded_through } => {
-            let stale = expected != head.decisions || nothing_after.is_some_and(|place| place < head.last_seq);
+            let stale =
+                expected != head.decisions || nothing_after.is_some_and(|place| place < head.last_seq);
             all_or_nothing(call, head, taken, stale, folded_through)
         }
     };

@@ -10,9 +10,7 @@ use engine_core::{Result, RunId, TenantId, Timestamp};
 
 use super::job::{AppendJob, Change, CreateJob, Job};
 use super::names::{Names, SHORT_RUN};
-use crate::append::{
-    Changes, Entry, Head, Holder, Placement, PreparedRun, Ruling, Taken, no_such_run, rule,
-};
+use crate::append::{Changes, Entry, Head, Holder, Placement, PreparedRun, Ruling, Taken, no_such_run, rule};
 use crate::retry::Failure;
 
 /// What a group needs of a database. Everything between `begin` and `commit` is one transaction.
@@ -21,7 +19,11 @@ pub(crate) trait Database: Send + 'static {
     type Connection: Send + 'static;
 
     /// Begins, locks these runs against other writers, and says where they stand; says which identities are taken.
-    fn begin(&mut self, runs: &[RunId], identities: &[Identity]) -> impl Future<Output = Result<Begun, Failure>> + Send;
+    fn begin(
+        &mut self,
+        runs: &[RunId],
+        identities: &[Identity],
+    ) -> impl Future<Output = Result<Begun, Failure>> + Send;
 
     /// Who holds these names and slots of these runs; with no names, every one of them.
     fn holders(
@@ -37,11 +39,19 @@ pub(crate) trait Database: Send + 'static {
         now: Timestamp,
     ) -> impl Future<Output = Result<Vec<i64>, Failure>> + Send;
 
-    /// Writes what was ruled.
-    fn write(&mut self, writes: &Writes<'_>) -> impl Future<Output = Result<(), Failure>> + Send;
+    /// Writes what was ruled. With `then_commit` it also commits: databases can do both in one go.
+    fn write(
+        &mut self,
+        writes: &Writes<'_>,
+        then_commit: bool,
+    ) -> impl Future<Output = Result<(), Failure>> + Send;
 
     /// Stored events of a run.
-    fn events(&mut self, head: &Head, wanted: Wanted) -> impl Future<Output = Result<Vec<Event>, Failure>> + Send;
+    fn events(
+        &mut self,
+        head: &Head,
+        wanted: Wanted,
+    ) -> impl Future<Output = Result<Vec<Event>, Failure>> + Send;
 
     /// Does another change, and undoes it if it is refused.
     fn change(
@@ -86,10 +96,8 @@ pub(crate) enum Wanted {
 pub(crate) struct Writes<'a> {
     pub(crate) now: Timestamp,
     pub(crate) events: Vec<EventRow<'a>>,
-    /// Runs that were there before and have new events.
+    /// Runs with new events, new runs included.
     pub(crate) heads: Vec<HeadRow>,
-    /// Runs that were made.
-    pub(crate) new_heads: Vec<HeadRow>,
     pub(crate) changes: Vec<(i64, Changes)>,
     pub(crate) checkpoints: Vec<(i64, &'a CheckpointRow)>,
     /// Runs with new events, each once.
@@ -172,8 +180,10 @@ pub(super) async fn commit<D: Database>(
 
     let rulings: Vec<Ruling> = appends.iter().map(|job| rule_on(job, &mut touched, now)).collect();
     let writes = writes(&appends, &creates, &rulings, &touched, now);
-    if !writes.events.is_empty() {
-        database.write(&writes).await?;
+    let is_all = others.is_empty() && rulings.iter().all(Ruling::is_all_new);
+    let wrote = !writes.events.is_empty();
+    if wrote {
+        database.write(&writes, is_all).await?;
     }
     let stored = writes.runs;
     for change in &mut others {
@@ -183,7 +193,9 @@ pub(super) async fn commit<D: Database>(
     for (job, ruling) in appends.iter().zip(&rulings) {
         known.push(events_in_the_way(database, job, ruling, &touched).await?);
     }
-    database.commit().await?;
+    if !(wrote && is_all) {
+        database.commit().await?;
+    }
 
     for ((job, ruling), known) in appends.into_iter().zip(rulings).zip(known) {
         job.answer = Some(answer(job, ruling, known, &touched, now));
@@ -292,7 +304,9 @@ fn writes<'a>(
         }
     }
     for (job, ruling) in appends.iter().zip(rulings) {
-        let (Ruling::Stored(placements), Some(run)) = (ruling, touched.get(&job.call.run_id)) else { continue };
+        let (Ruling::Stored(placements), Some(run)) = (ruling, touched.get(&job.call.run_id)) else {
+            continue;
+        };
         let mut wrote = false;
         for (entry, placement) in job.call.entries.iter().zip(placements) {
             if let Placement::New { run_seq, key } = *placement {
@@ -309,8 +323,7 @@ fn writes<'a>(
     Writes {
         now,
         events,
-        heads: wrote().filter(|run| !run.new).map(|run| HeadRow::from(&run.head)).collect(),
-        new_heads: wrote().filter(|run| run.new).map(|run| HeadRow::from(&run.head)).collect(),
+        heads: wrote().map(|run| HeadRow::from(&run.head)).collect(),
         changes: wrote()
             .filter(|run| !run.changes.is_empty())
             .map(|run| (run.head.run_no, run.changes.clone()))

@@ -31,10 +31,15 @@ pub(crate) struct Queue<C> {
 
 impl<C: Send + 'static> Queue<C> {
     /// Starts the writer.
-    pub(crate) fn start<D: Database<Connection = C>>(database: D, wakeups: Arc<Wakeups>, budget: Duration) -> Self {
+    pub(crate) fn start<D: Database<Connection = C>>(
+        database: D,
+        wakeups: Arc<Wakeups>,
+        budget: Duration,
+    ) -> Self {
         let (jobs, waiting) = mpsc::channel(WAITING);
         let outage = Arc::default();
-        let writer = Writer { database, waiting, names: Names::default(), wakeups, outage: Arc::clone(&outage) };
+        let writer =
+            Writer { database, waiting, names: Names::default(), wakeups, outage: Arc::clone(&outage) };
         tokio::spawn(writer.run());
         Self { jobs, budget, outage }
     }

@@ -11,7 +11,8 @@ use crate::content;
 #[async_trait]
 impl CheckpointShelf for MemoryStore {
     async fn save_checkpoint(&self, request: SaveCheckpoint) -> Result<CheckpointRecord> {
-        let text = content::write_projection(&format!("checkpoint {}", request.checkpoint_id), &request.projection)?;
+        let text =
+            content::write_projection(&format!("checkpoint {}", request.checkpoint_id), &request.projection)?;
         let now = self.now();
         let record = content::checkpoint_record(&request, &text, now);
         let call = PreparedAppend::new(content::checkpoint_created(&request, &record))?;
@@ -44,10 +45,15 @@ impl CheckpointShelf for MemoryStore {
         let run = state.run_of(tenant_id, run_id)?;
         let position = run.checkpoints.iter().position(|(record, _)| record.checkpoint_id == *checkpoint_id);
         let position = position.ok_or_else(|| content::no_such_checkpoint(run_id, checkpoint_id))?;
-        let sound = |(record, text): &(CheckpointRecord, String)| content::verify_checkpoint(record.clone(), text);
+        let sound =
+            |(record, text): &(CheckpointRecord, String)| content::verify_checkpoint(record.clone(), text);
         sound(&run.checkpoints[position]).ok_or_else(|| {
             let before = run.checkpoints[..position].iter().rev().find_map(sound);
-            content::corrupt_checkpoint(run_id, checkpoint_id, before.map(|before| before.record.checkpoint_id).as_ref())
+            content::corrupt_checkpoint(
+                run_id,
+                checkpoint_id,
+                before.map(|before| before.record.checkpoint_id).as_ref(),
+            )
         })
     }
 

@@ -1,9 +1,7 @@
 //! Leases, claims and who has acted.
 
 use async_trait::async_trait;
-use engine_core::port::store::{
-    ClaimRequest, Coordination, Fence, LeaseRequest, RunRecord, UnclaimRequest,
-};
+use engine_core::port::store::{ClaimRequest, Coordination, Fence, LeaseRequest, RunRecord, UnclaimRequest};
 use engine_core::{Result, RunId, Timestamp};
 
 use super::{MemoryStore, Run};
@@ -76,8 +74,7 @@ impl Coordination for MemoryStore {
     }
 
     async fn neglected(&self, since: Timestamp, limit: usize) -> Result<Vec<RunRecord>> {
-        let neglected =
-            |run: &Run| run.open && run.head.last_seq > run.acted_seq && run.ahead_since < since;
+        let neglected = |run: &Run| run.open && run.head.last_seq > run.acted_seq && run.ahead_since < since;
         Ok(self.oldest(limit, neglected))
     }
 

@@ -25,6 +25,8 @@ struct RunState {
     claimed_until: Timestamp,
     not_before: Timestamp,
     failures: u32,
+    /// The first event that waits; the failures are its.
+    first: u64,
 }
 
 #[derive(Debug)]
@@ -80,6 +82,10 @@ impl Outbox for MemoryStore {
         let mut entries = Vec::with_capacity(rows.len());
         for (run_id, run_seq) in rows {
             let run = state.outbox.runs.entry(run_id.clone()).or_default();
+            // The rows come in order: the first of a run is the one that takes the claim.
+            if run.relay.as_ref() != Some(&request.relay) || run.claimed_until <= now {
+                run.first = run_seq;
+            }
             run.relay = Some(request.relay.clone());
             run.claimed_until = now.plus_millis(request.duration_ms);
             let failures = run.failures;
@@ -106,18 +112,20 @@ impl Outbox for MemoryStore {
         if run.relay.as_ref() != Some(&failed.relay) {
             return Ok(());
         }
-        let failures = run.failures + 1;
+        // Another event than the first one begins anew.
+        let failures = if failed.run_seq == run.first { run.failures + 1 } else { 1 };
         let before = failed.run_seq.saturating_sub(1);
         match failed.next {
             NextTry::At(time) => {
-                *run = RunState { not_before: time, failures, ..RunState::default() };
+                *run = RunState { not_before: time, failures, first: failed.run_seq, ..RunState::default() };
                 outbox.delivered(&failed.run_id, before);
             }
             NextTry::Never => {
                 outbox.runs.remove(&failed.run_id);
                 outbox.delivered(&failed.run_id, before);
                 let given_up = (failed.run_id.clone(), failed.run_seq);
-                let position = outbox.waiting.iter().find(|(_, row)| **row == given_up).map(|(place, _)| *place);
+                let position =
+                    outbox.waiting.iter().find(|(_, row)| **row == given_up).map(|(place, _)| *place);
                 if let Some(position) = position {
                     outbox.waiting.remove(&position);
                     let (run_id, run_seq) = given_up;

@@ -96,8 +96,11 @@ impl RunRegistry for MemoryStore {
     async fn forget(&self, request: ForgetRequest) -> Result<Vec<RunId>> {
         let mut state = self.state();
         let is_needed = |run: &Run| {
-            let used = state.runs.values().any(|other| other.source_run_id.as_ref() == Some(&run.head.run_id));
-            used || state.outbox.has(&run.head.run_id)
+            let uses = |other: &Run| {
+                other.source_run_id.as_ref() == Some(&run.head.run_id)
+                    && other.head.tenant_id == run.head.tenant_id
+            };
+            state.runs.values().any(uses) || state.outbox.has(&run.head.run_id)
         };
         let mut old: Vec<&Run> = state
             .runs

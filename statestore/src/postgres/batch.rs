@@ -11,7 +11,7 @@ use sqlx::{AssertSqlSafe, Connection as _, Row as _};
 use super::connect::Settings;
 use super::{Connection, broken, log, now, rows};
 use crate::append::{Changes, Head, Holder, PreparedRun, Taken};
-use crate::commit::{Begun, Change, CheckpointRow, Database, HeadRow, Identity, Wanted, Writes};
+use crate::commit::{Begun, Change, CheckpointRow, Database, EventRow, HeadRow, Identity, Wanted, Writes};
 use crate::page::{count, place};
 use crate::retry::Failure;
 
@@ -57,18 +57,21 @@ impl Batch {
         Ok(())
     }
 
-    /// Stores events, their rows in the outbox, and where their runs stand, and tells who listens.
-    async fn insert(&mut self, writes: &Writes<'_>) -> Result<(), Failure> {
+    /// Stores events and their rows in the outbox; with the last of them says where runs stand, and tells who listens.
+    async fn insert(
+        &mut self,
+        events: &[EventRow<'_>],
+        heads: &[HeadRow],
+        runs: &[RunId],
+        now: Timestamp,
+    ) -> Result<(), Failure> {
         let outbox = self.outbox;
         let channel = self.settings.channel();
         let connection = self.connection().await?;
-        let events = &writes.events;
-        let told: Vec<String> = writes
-            .runs
+        let told: Vec<String> = runs
             .chunks(TOLD_AT_ONCE)
             .map(|runs| format!("e{}", runs.iter().map(RunId::as_str).collect::<Vec<&str>>().join(",")))
             .collect();
-        let heads: Vec<&HeadRow> = writes.heads.iter().chain(&writes.new_heads).collect();
         sqlx::query(
             "WITH stored AS (
                 INSERT INTO events (run_no, run_seq, name, slot, event_type, event_id, idempotency_key, schema_version,
@@ -76,10 +79,9 @@ impl Batch {
                 SELECT u.run_no, u.run_seq, u.name, u.slot, u.event_type, u.event_id, u.idempotency_key, $14,
                     $15, u.emitted_by, u.occurred_at, u.step_id, u.logical_attempt, u.engine_attempt, u.payload
                 FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::bytea[], $7::bytea[],
-                    $8::text[], $9::bigint[], $10::text[], $11::bigint[], $12::bigint[], $13::text[]) WITH ORDINALITY
+                    $8::text[], $9::bigint[], $10::text[], $11::bigint[], $12::bigint[], $13::text[])
                     AS u (run_no, run_seq, name, slot, event_type, event_id, idempotency_key, emitted_by, occurred_at,
-                    step_id, logical_attempt, engine_attempt, payload, place)
-                ORDER BY u.place
+                    step_id, logical_attempt, engine_attempt, payload)
                 RETURNING position, run_no, run_seq
             ), waiting AS (
                 INSERT INTO outbox (position, run_no, run_seq) SELECT position, run_no, run_seq FROM stored WHERE $16
@@ -100,7 +102,7 @@ impl Batch {
         .bind(column(events, |row| row.entry.slot.as_deref()))
         .bind(column(events, |row| row.entry.draft.body.type_name()))
         .bind(column(events, |row| &row.entry.event_id.as_bytes()[..]))
-        .bind(column(events, |row| row.key.as_bytes().to_vec()))
+        .bind(column(events, |row| &row.key.as_bytes()[..]))
         .bind(column(events, |row| &**row.emitted_by))
         .bind(column(events, |row| row.entry.draft.occurred_at.map(Timestamp::as_millis)))
         .bind(column(events, |row| row.entry.draft.subject.as_ref().map(|subject| subject.step.as_str())))
@@ -110,12 +112,12 @@ impl Batch {
         }))
         .bind(column(events, |row| &*row.entry.payload))
         .bind(SCHEMA_VERSION)
-        .bind(writes.now.as_millis())
+        .bind(now.as_millis())
         .bind(outbox)
-        .bind(column(&heads, |head| head.run_no))
-        .bind(column(&heads, |head| place(head.last_seq)))
-        .bind(column(&heads, |head| place(head.decisions)))
-        .bind(column(&heads, |head| head.ended))
+        .bind(column(heads, |head| head.run_no))
+        .bind(column(heads, |head| place(head.last_seq)))
+        .bind(column(heads, |head| place(head.decisions)))
+        .bind(column(heads, |head| head.ended))
         .bind(channel)
         .bind(told)
         .execute(&mut *connection)
@@ -143,7 +145,12 @@ impl Batch {
         Ok(())
     }
 
-    async fn insert_checkpoint(&mut self, run_no: i64, row: &CheckpointRow, now: Timestamp) -> Result<(), Failure> {
+    async fn insert_checkpoint(
+        &mut self,
+        run_no: i64,
+        row: &CheckpointRow,
+        now: Timestamp,
+    ) -> Result<(), Failure> {
         sqlx::query(
             "INSERT INTO checkpoints (run_no, checkpoint_id, up_to_seq, size_bytes, sha256, created_at, content)
              VALUES ($1, $2, $3, $4, $5, $6, $7)",
@@ -160,6 +167,25 @@ impl Batch {
         .map_err(broken)?;
         Ok(())
     }
+}
+
+/// Events in portions that a local connection sends at once. The driver does not switch off the delay of small packets
+/// (TCP_NODELAY), so the rest of a larger message waits until the server confirms the beginning, which takes it 40 ms.
+fn portions<'a, 'e>(mut events: &'a [EventRow<'e>]) -> impl Iterator<Item = &'a [EventRow<'e>]> {
+    /// About what a row has besides its texts.
+    const ROW_BYTES: usize = 200;
+    const PORTION_BYTES: usize = 48 * 1024;
+    std::iter::from_fn(move || {
+        let mut bytes = 0;
+        let mut fits = |row: &EventRow<'_>| {
+            bytes += ROW_BYTES + row.entry.payload.len() + 3 * row.entry.name.len() + row.emitted_by.len();
+            bytes <= PORTION_BYTES
+        };
+        let count = events.iter().take_while(|row| fits(row)).count();
+        let (portion, rest) = events.split_at(count.max(1).min(events.len()));
+        events = rest;
+        (!portion.is_empty()).then_some(portion)
+    })
 }
 
 /// One column of many rows.
@@ -240,8 +266,11 @@ impl Database for Batch {
         let (slots, names): (Vec<&str>, Vec<&str>) =
             names.iter().map(|name| &**name).partition(|name| name.starts_with('|'));
         let found = sqlx::query(
-            "SELECT name, run_seq, event_id FROM events WHERE run_no = $1 AND name = ANY($2)
-             UNION ALL SELECT slot, run_seq, event_id FROM events WHERE run_no = $1 AND slot = ANY($3)",
+            // One look into the index a name: without statistics a plainer query would read the whole run.
+            "SELECT w.name, e.run_seq, e.event_id FROM unnest($2::text[]) AS w (name) CROSS JOIN LATERAL
+                (SELECT run_seq, event_id FROM events WHERE run_no = $1 AND name = w.name LIMIT 1) e
+             UNION ALL SELECT w.slot, e.run_seq, e.event_id FROM unnest($3::text[]) AS w (slot) CROSS JOIN LATERAL
+                (SELECT run_seq, event_id FROM events WHERE run_no = $1 AND slot = w.slot LIMIT 1) e",
         )
         .bind(run_no)
         .bind(names)
@@ -288,15 +317,20 @@ impl Database for Batch {
         runs.iter().map(number).collect::<Option<Vec<i64>>>().ok_or_else(made)
     }
 
-    async fn write(&mut self, writes: &Writes<'_>) -> Result<(), Failure> {
-        self.insert(writes).await?;
+    async fn write(&mut self, writes: &Writes<'_>, then_commit: bool) -> Result<(), Failure> {
+        let mut portions = portions(&writes.events).peekable();
+        while let Some(portion) = portions.next() {
+            let is_last = portions.peek().is_none();
+            let (heads, runs) = if is_last { (&*writes.heads, &*writes.runs) } else { (&[][..], &[][..]) };
+            self.insert(portion, heads, runs, writes.now).await?;
+        }
         if !writes.changes.is_empty() {
             self.write_changes(&writes.changes).await?;
         }
         for (run_no, checkpoint) in &writes.checkpoints {
             self.insert_checkpoint(*run_no, checkpoint, writes.now).await?;
         }
-        Ok(())
+        if then_commit { self.commit().await } else { Ok(()) }
     }
 
     async fn events(&mut self, head: &Head, wanted: Wanted) -> Result<Vec<Event>, Failure> {

@@ -137,7 +137,8 @@ mod tests {
 
     #[test]
     fn an_error_about_a_url_does_not_repeat_its_password() {
-        let error = Settings::new("postgres://user:hunter2@host:port/database", &Options::default()).unwrap_err();
+        let error =
+            Settings::new("postgres://user:hunter2@host:port/database", &Options::default()).unwrap_err();
         assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
     }
 }

@@ -115,7 +115,8 @@ impl PostgresStore {
                 let mut settings = Vec::new();
                 for name in ["fsync", "synchronous_commit", "full_page_writes"] {
                     let sql = "SELECT current_setting($1)";
-                    let row = sqlx::query(sql).bind(name).fetch_one(&mut *connection).await.map_err(broken)?;
+                    let row =
+                        sqlx::query(sql).bind(name).fetch_one(&mut *connection).await.map_err(broken)?;
                     settings.push((name.to_owned(), row.try_get(0).map_err(broken)?));
                 }
                 Ok(settings)
@@ -129,7 +130,10 @@ impl PostgresStore {
     async fn write<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
-        F: for<'c> Fn(&'c mut Connection, Timestamp) -> BoxFuture<'c, Result<T, Failure>> + Send + Sync + 'static,
+        F: for<'c> Fn(&'c mut Connection, Timestamp) -> BoxFuture<'c, Result<T, Failure>>
+            + Send
+            + Sync
+            + 'static,
     {
         self.write_within(self.shared.budget, work).await
     }
@@ -138,7 +142,10 @@ impl PostgresStore {
     async fn write_slowly<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
-        F: for<'c> Fn(&'c mut Connection, Timestamp) -> BoxFuture<'c, Result<T, Failure>> + Send + Sync + 'static,
+        F: for<'c> Fn(&'c mut Connection, Timestamp) -> BoxFuture<'c, Result<T, Failure>>
+            + Send
+            + Sync
+            + 'static,
     {
         self.write_within(self.shared.budget.max(MAINTENANCE), work).await
     }
@@ -146,7 +153,10 @@ impl PostgresStore {
     async fn write_within<T, F>(&self, budget: Duration, work: F) -> Result<T>
     where
         T: Send + 'static,
-        F: for<'c> Fn(&'c mut Connection, Timestamp) -> BoxFuture<'c, Result<T, Failure>> + Send + Sync + 'static,
+        F: for<'c> Fn(&'c mut Connection, Timestamp) -> BoxFuture<'c, Result<T, Failure>>
+            + Send
+            + Sync
+            + 'static,
     {
         within(budget, || async {
             let mut transaction = self.shared.pool.begin().await.map_err(broken)?;
@@ -196,10 +206,12 @@ async fn announce_signal(connection: &mut Connection, run_id: &RunId) -> Result<
 
 /// Until the end of the transaction, nobody else hands out or puts back rows of the outbox.
 async fn lock_outbox(connection: &mut Connection) -> Result<(), Failure> {
-    sqlx::query("SELECT pg_advisory_xact_lock(hashtextextended('drivetrain.outbox.' || current_schema(), 0))")
-        .execute(&mut *connection)
-        .await
-        .map_err(broken)?;
+    sqlx::query(
+        "SELECT pg_advisory_xact_lock(hashtextextended('drivetrain.outbox.' || current_schema(), 0))",
+    )
+    .execute(&mut *connection)
+    .await
+    .map_err(broken)?;
     Ok(())
 }
 

@@ -16,12 +16,16 @@ use crate::retry::Failure;
 #[async_trait]
 impl CheckpointShelf for Store {
     async fn save_checkpoint(&self, request: SaveCheckpoint) -> Result<CheckpointRecord> {
-        let text = content::write_projection(&format!("checkpoint {}", request.checkpoint_id), &request.projection)?;
+        let text =
+            content::write_projection(&format!("checkpoint {}", request.checkpoint_id), &request.projection)?;
         // The writer puts in the time at which it is stored.
         let record = content::checkpoint_record(&request, &text, Timestamp::default());
         let call = PreparedAppend::new(content::checkpoint_created(&request, &record))?;
         let checkpoint = Some(CheckpointRow { record, content: text.into() });
-        self.shared.queue.submit(|reply| Job::Append(AppendJob { call, checkpoint, answer: None, reply })).await?;
+        self.shared
+            .queue
+            .submit(|reply| Job::Append(AppendJob { call, checkpoint, answer: None, reply }))
+            .await?;
         // What is there now is this one, or the one that had its name before.
         let known = self.checkpoints(&request.tenant_id, &request.run_id).await?;
         let id = &request.checkpoint_id;

@@ -1,9 +1,7 @@
 //! Leases, claims and who has acted.
 
 use async_trait::async_trait;
-use engine_core::port::store::{
-    ClaimRequest, Coordination, Fence, LeaseRequest, RunRecord, UnclaimRequest,
-};
+use engine_core::port::store::{ClaimRequest, Coordination, Fence, LeaseRequest, RunRecord, UnclaimRequest};
 use engine_core::{Result, RunId, Timestamp};
 use sqlx::{AssertSqlSafe, Row as _};
 
@@ -102,7 +100,12 @@ impl Coordination for Store {
 
 impl Store {
     /// Runs that meet a condition on a time, or on now.
-    async fn oldest(&self, condition: &'static str, time: Option<Timestamp>, most: usize) -> Result<Vec<RunRecord>> {
+    async fn oldest(
+        &self,
+        condition: &'static str,
+        time: Option<Timestamp>,
+        most: usize,
+    ) -> Result<Vec<RunRecord>> {
         let clock = self.shared.clock.clone();
         self.read(move |connection| {
             let clock = clock.clone();

@@ -128,7 +128,6 @@ pub(super) async fn facts(
     }
 }
 
-
 /// Events of a run after a place, in order.
 pub(super) async fn page_of(
     connection: &mut Connection,

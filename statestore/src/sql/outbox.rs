@@ -151,7 +151,11 @@ struct Claimed {
     from_seq: i64,
 }
 
-async fn claimed(connection: &mut Connection, run_id: &RunId, relay: &str) -> Result<Option<Claimed>, Failure> {
+async fn claimed(
+    connection: &mut Connection,
+    run_id: &RunId,
+    relay: &str,
+) -> Result<Option<Claimed>, Failure> {
     let row = sqlx::query(
         "SELECT q.run_no, q.from_seq FROM outbox_runs q JOIN runs r ON r.run_no = q.run_no
          WHERE r.run_id = $1 AND q.relay = $2",
@@ -183,15 +187,18 @@ async fn remove(connection: &mut Connection, mine: &Claimed, up_to_seq: u64) -> 
 async fn fail(connection: &mut Connection, now: Timestamp, failed: FailedDelivery) -> Result<(), Failure> {
     let Some(mine) = claimed(connection, &failed.run_id, &failed.relay).await? else { return Ok(()) };
     remove(connection, &mine, failed.run_seq.saturating_sub(1)).await?;
+    // Failures are those of the first event that waits; another one begins anew.
+    let again = place(failed.run_seq) == mine.from_seq;
     match failed.next {
         NextTry::At(time) => {
             sqlx::query(
-                "UPDATE outbox_runs SET relay = NULL, claimed_until = 0, not_before = $2, failures = failures + 1,
-                 from_seq = $3 WHERE run_no = $1",
+                "UPDATE outbox_runs SET relay = NULL, claimed_until = 0, not_before = $2, from_seq = $3,
+                 failures = CASE WHEN $4 THEN failures + 1 ELSE 1 END WHERE run_no = $1",
             )
             .bind(mine.run_no)
             .bind(time.as_millis())
             .bind(place(failed.run_seq))
+            .bind(again)
             .execute(&mut *connection)
             .await
             .map_err(broken)?;
@@ -199,7 +206,7 @@ async fn fail(connection: &mut Connection, now: Timestamp, failed: FailedDeliver
         NextTry::Never => {
             sqlx::query(
                 "INSERT INTO dead_letters (position, run_no, run_seq, failures, error, given_up_at)
-                 SELECT o.position, o.run_no, o.run_seq, q.failures + 1, $3, $4
+                 SELECT o.position, o.run_no, o.run_seq, CASE WHEN $5 THEN q.failures + 1 ELSE 1 END, $3, $4
                  FROM events e JOIN outbox o ON o.position = e.position JOIN outbox_runs q ON q.run_no = o.run_no
                  WHERE e.run_no = $1 AND e.run_seq = $2",
             )
@@ -207,6 +214,7 @@ async fn fail(connection: &mut Connection, now: Timestamp, failed: FailedDeliver
             .bind(place(failed.run_seq))
             .bind(content::without_nul(&failed.error))
             .bind(now.as_millis())
+            .bind(again)
             .execute(&mut *connection)
             .await
             .map_err(broken)?;

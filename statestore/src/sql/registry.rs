@@ -15,8 +15,16 @@ use crate::retry::Failure;
 
 /// Tables whose rows belong to a run, and go with it.
 const BELONGING: [&str; 10] = [
-    "claims", "signals", "snapshots", "checkpoints", "step_progress", "outbox_runs", "dead_letters", "events",
-    "run_heads", "runs",
+    "claims",
+    "signals",
+    "snapshots",
+    "checkpoints",
+    "step_progress",
+    "outbox_runs",
+    "dead_letters",
+    "events",
+    "run_heads",
+    "runs",
 ];
 
 #[async_trait]
@@ -112,7 +120,7 @@ async fn list(
 async fn forget(connection: &mut Connection, request: ForgetRequest) -> Result<Vec<RunId>, Failure> {
     let found = sqlx::query(
         "SELECT r.run_no, r.run_id FROM runs r WHERE r.ended_at < $1
-         AND NOT EXISTS (SELECT 1 FROM runs d WHERE d.source_run_id = r.run_id)
+         AND NOT EXISTS (SELECT 1 FROM runs d WHERE d.source_run_id = r.run_id AND d.tenant_id = r.tenant_id)
          AND NOT EXISTS (SELECT 1 FROM events e JOIN outbox o ON o.position = e.position WHERE e.run_no = r.run_no)
          ORDER BY r.ended_at LIMIT $2",
     )

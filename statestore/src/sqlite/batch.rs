@@ -11,12 +11,23 @@ use sqlx::{AssertSqlSafe, Connection as _, Row as _, Sqlite};
 
 use super::{Connection, broken, log, rows, time};
 use crate::append::{Changes, Head, Holder, PreparedRun, Taken};
-use crate::commit::{Begun, Change, CheckpointRow, Database, EventRow, HeadRow, Identity, Wanted, Writes};
+use crate::commit::{Begun, Change, CheckpointRow, Database, EventRow, Identity, Wanted, Writes};
 use crate::page::{count, place};
 use crate::retry::Failure;
 
 /// The most rows of one statement.
 const ROWS: usize = 128;
+
+/// Nobody else writes during a transaction, so its events have the last positions, without a gap.
+const OUTBOX: &str = "INSERT INTO outbox (position, run_no, run_seq) SELECT position, run_no, run_seq FROM events \
+    WHERE position > (SELECT MAX(position) FROM events) - ?";
+
+/// Where runs stand, whether they are new or not.
+const HEADS: &str = "INSERT INTO run_heads (run_no, last_seq, decisions, ended, ahead_since) VALUES ";
+const HEAD_ROW: &str = "(?, ?, ?, ?, ?)";
+const HEADS_END: &str = " ON CONFLICT (run_no) DO UPDATE SET last_seq = excluded.last_seq, \
+    decisions = excluded.decisions, ended = excluded.ended, \
+    ahead_since = CASE WHEN acted_seq < last_seq THEN ahead_since ELSE excluded.ahead_since END";
 
 /// The writer's connection.
 pub(super) struct Batch {
@@ -24,45 +35,38 @@ pub(super) struct Batch {
     clock: Option<Arc<dyn Clock>>,
     outbox: bool,
     insert_events: Sized,
-    update_heads: Sized,
-    insert_heads: Sized,
+    /// Where runs stand, and nothing after it.
+    write_heads: Sized,
+    /// The end of a transaction: the outbox, where runs stand, and the commit, in one go.
+    finish: Sized,
     insert_runs: Sized,
+    /// The begin of a transaction and where runs stand, in one go.
+    begin: Sized,
     read_heads: Sized,
     read_identities: Sized,
     read_names: Sized,
     read_slots: Sized,
 }
 
-/// One statement in every size: for 1, 2, 4 … rows, so that a few prepared ones serve any number.
+/// One statement for every number of rows, prepared when it is first needed.
 struct Sized(Vec<Arc<str>>);
 
 impl Sized {
     fn new(before: &str, row: &str, after: &str) -> Self {
         let text = |rows: usize| format!("{before}{}{after}", vec![row; rows].join(", ")).into();
-        Self(std::iter::successors(Some(1), |rows| Some(rows * 2)).take_while(|rows| *rows <= ROWS).map(text).collect())
+        Self((1..=ROWS).map(text).collect())
     }
 
-    /// The statement for this many rows, a power of two.
+    /// The statement for exactly this many rows.
     fn for_rows(&self, rows: usize) -> Query<'static, Sqlite, SqliteArguments> {
-        let text = &self.0[rows.ilog2() as usize];
-        sqlx::query(AssertSqlSafe(Arc::clone(text)))
+        sqlx::query(AssertSqlSafe(Arc::clone(&self.0[rows - 1])))
     }
 
-    /// The statement for at least this many rows, and for how many.
+    /// The statement for at least this many rows, and for how many: powers of two, so that there are few of them.
     fn for_at_least(&self, rows: usize) -> (Query<'static, Sqlite, SqliteArguments>, usize) {
         let rows = rows.next_power_of_two().min(ROWS);
         (self.for_rows(rows), rows)
     }
-}
-
-/// Rows in portions whose sizes are powers of two.
-fn portions<T>(mut rows: &[T]) -> impl Iterator<Item = &[T]> {
-    std::iter::from_fn(move || {
-        let size = 1 << rows.len().min(ROWS).checked_ilog2()?;
-        let (portion, rest) = rows.split_at(size);
-        rows = rest;
-        Some(portion)
-    })
 }
 
 /// A short list, filled up to a size with its last value: a value twice in a list of values changes nothing.
@@ -73,6 +77,10 @@ fn filled<T>(values: &[T], size: usize) -> impl Iterator<Item = &T> {
 impl Batch {
     pub(super) fn new(connection: Connection, clock: Option<Arc<dyn Clock>>, outbox: bool) -> Self {
         let event = format!("(?, ?, ?, ?, ?, ?, ?, '{SCHEMA_VERSION}', ?, ?, ?, ?, ?, ?, ?)");
+        let read_heads = format!(
+            "SELECT {} FROM runs r JOIN run_heads h ON h.run_no = r.run_no WHERE r.run_id IN (",
+            rows::HEAD
+        );
         Self {
             connection,
             clock,
@@ -83,16 +91,11 @@ impl Batch {
                 &event,
                 "",
             ),
-            update_heads: Sized::new(
-                "UPDATE run_heads SET last_seq = v.column2, decisions = v.column3, ended = v.column4, \
-                 ahead_since = CASE WHEN acted_seq < last_seq THEN ahead_since ELSE v.column5 END FROM (VALUES ",
-                "(?, ?, ?, ?, ?)",
-                ") AS v WHERE run_heads.run_no = v.column1",
-            ),
-            insert_heads: Sized::new(
-                "INSERT INTO run_heads (run_no, last_seq, decisions, ended, ahead_since) VALUES ",
-                "(?, ?, ?, ?, ?)",
-                "",
+            write_heads: Sized::new(HEADS, HEAD_ROW, HEADS_END),
+            finish: Sized::new(
+                &format!("{}{HEADS}", if outbox { format!("{OUTBOX}; ") } else { String::new() }),
+                HEAD_ROW,
+                &format!("{HEADS_END}; COMMIT"),
             ),
             insert_runs: Sized::new(
                 "INSERT INTO runs (run_id, identity, tenant_id, plan_id, plan_version, plan_hash, correlation_id, \
@@ -100,18 +103,13 @@ impl Batch {
                 "(?, ?, ?, ?, ?, ?, ?, ?, 'PENDING', ?)",
                 " RETURNING run_no, run_id",
             ),
-            read_heads: Sized::new(
-                &format!(
-                    "SELECT {} FROM runs r JOIN run_heads h ON h.run_no = r.run_no WHERE r.run_id IN (",
-                    rows::HEAD
-                ),
-                "?",
-                ")",
-            ),
+            begin: Sized::new(&format!("BEGIN IMMEDIATE; {read_heads}"), "?", ")"),
+            read_heads: Sized::new(&read_heads, "?", ")"),
+            // From the list to the table: the other way round every run there is would be looked at.
             read_identities: Sized::new(
-                "SELECT tenant_id, identity, run_id FROM runs WHERE (tenant_id, identity) IN (VALUES ",
+                "SELECT r.tenant_id, r.identity, r.run_id FROM (VALUES ",
                 "(?, ?)",
-                ")",
+                ") v CROSS JOIN runs r ON r.tenant_id = v.column1 AND r.identity = v.column2",
             ),
             read_names: Sized::new(
                 "SELECT name, run_seq, event_id FROM events WHERE run_no = ? AND name IN (",
@@ -132,8 +130,7 @@ impl Batch {
     }
 
     async fn insert_events(&mut self, events: &[EventRow<'_>], now: Timestamp) -> Result<(), Failure> {
-        let mut last = 0;
-        for portion in portions(events) {
+        for portion in events.chunks(ROWS) {
             let mut query = self.insert_events.for_rows(portion.len());
             for row in portion {
                 let draft = &row.entry.draft;
@@ -154,34 +151,32 @@ impl Batch {
                     .bind(subject.and_then(|subject| subject.engine_attempt).map(i64::from))
                     .bind(row.entry.payload.clone());
             }
-            last = query.execute(&mut self.connection).await.map_err(broken)?.last_insert_rowid();
-        }
-        if self.outbox {
-            // Nobody else writes during this transaction, so its events have the last positions, without a gap.
-            let before = last - i64::try_from(events.len()).unwrap_or(i64::MAX);
-            sqlx::query(
-                "INSERT INTO outbox (position, run_no, run_seq)
-                 SELECT position, run_no, run_seq FROM events WHERE position > ?",
-            )
-            .bind(before)
-            .execute(&mut self.connection)
-            .await
-            .map_err(broken)?;
+            query.execute(&mut self.connection).await.map_err(broken)?;
         }
         Ok(())
     }
 
-    async fn write_heads(&mut self, heads: &[HeadRow], new: bool, now: Timestamp) -> Result<(), Failure> {
-        for portion in portions(heads) {
-            let statement = if new { &self.insert_heads } else { &self.update_heads };
-            let mut query = statement.for_rows(portion.len());
-            for head in portion {
+    /// The outbox and where runs stand, and with `then_commit` the end of the transaction.
+    async fn finish(&mut self, writes: &Writes<'_>, then_commit: bool) -> Result<(), Failure> {
+        let stored = i64::try_from(writes.events.len()).unwrap_or(i64::MAX);
+        let mut portions = writes.heads.chunks(ROWS).peekable();
+        if self.outbox && !then_commit {
+            sqlx::query(OUTBOX).bind(stored).execute(&mut self.connection).await.map_err(broken)?;
+        }
+        while let Some(portion) = portions.next() {
+            let last = then_commit && portions.peek().is_none();
+            let statement = if last { &self.finish } else { &self.write_heads };
+            let (mut query, size) = statement.for_at_least(portion.len());
+            if last && self.outbox {
+                query = query.bind(stored);
+            }
+            for head in filled(portion, size) {
                 query = query
                     .bind(head.run_no)
                     .bind(place(head.last_seq))
                     .bind(place(head.decisions))
                     .bind(head.ended)
-                    .bind(now.as_millis());
+                    .bind(writes.now.as_millis());
             }
             query.execute(&mut self.connection).await.map_err(broken)?;
         }
@@ -203,7 +198,12 @@ impl Batch {
         Ok(())
     }
 
-    async fn insert_checkpoint(&mut self, run_no: i64, row: &CheckpointRow, now: Timestamp) -> Result<(), Failure> {
+    async fn insert_checkpoint(
+        &mut self,
+        run_no: i64,
+        row: &CheckpointRow,
+        now: Timestamp,
+    ) -> Result<(), Failure> {
         sqlx::query(
             "INSERT INTO checkpoints (run_no, checkpoint_id, up_to_seq, size_bytes, sha256, created_at, content)
              VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -236,10 +236,13 @@ impl Database for Batch {
     type Connection = Connection;
 
     async fn begin(&mut self, runs: &[RunId], identities: &[Identity]) -> Result<Begun, Failure> {
-        self.execute("BEGIN IMMEDIATE").await?;
+        if runs.is_empty() {
+            self.execute("BEGIN IMMEDIATE").await?;
+        }
         let mut heads = Vec::with_capacity(runs.len());
-        for portion in runs.chunks(ROWS) {
-            let (mut query, size) = self.read_heads.for_at_least(portion.len());
+        for (number, portion) in runs.chunks(ROWS).enumerate() {
+            let statement = if number == 0 { &self.begin } else { &self.read_heads };
+            let (mut query, size) = statement.for_at_least(portion.len());
             for run_id in filled(portion, size) {
                 query = query.bind(run_id.as_str());
             }
@@ -295,7 +298,7 @@ impl Database for Batch {
 
     async fn create(&mut self, runs: &[&PreparedRun], now: Timestamp) -> Result<Vec<i64>, Failure> {
         let mut numbers = std::collections::HashMap::with_capacity(runs.len());
-        for portion in portions(runs) {
+        for portion in runs.chunks(ROWS) {
             let mut query = self.insert_runs.for_rows(portion.len());
             for run in portion {
                 query = query
@@ -318,17 +321,15 @@ impl Database for Batch {
         runs.iter().map(number).collect::<Option<Vec<i64>>>().ok_or_else(lost_number)
     }
 
-    async fn write(&mut self, writes: &Writes<'_>) -> Result<(), Failure> {
+    async fn write(&mut self, writes: &Writes<'_>, then_commit: bool) -> Result<(), Failure> {
         self.insert_events(&writes.events, writes.now).await?;
-        self.write_heads(&writes.heads, false, writes.now).await?;
-        self.write_heads(&writes.new_heads, true, writes.now).await?;
         for (run_no, changes) in &writes.changes {
             self.write_changes(*run_no, changes).await?;
         }
         for (run_no, checkpoint) in &writes.checkpoints {
             self.insert_checkpoint(*run_no, checkpoint, writes.now).await?;
         }
-        Ok(())
+        self.finish(writes, then_commit).await
     }
 
     async fn events(&mut self, head: &Head, wanted: Wanted) -> Result<Vec<Event>, Failure> {

@@ -38,10 +38,12 @@ impl Settings {
     /// `UNSUPPORTED` when it is not understood, `STORE_UNAVAILABLE` when the folder cannot be made.
     pub(super) fn new(url: &str, options: &Options) -> Result<Self> {
         let refuse = |message: String| {
-            Error::new(Code::Unsupported, message)
-                .with_hint("write it as sqlite://path/to/file.db or sqlite://path/to/file.db?durability=normal")
+            Error::new(Code::Unsupported, message).with_hint(
+                "write it as sqlite://path/to/file.db or sqlite://path/to/file.db?durability=normal",
+            )
         };
-        let place = url.strip_prefix("sqlite://").ok_or_else(|| refuse(format!("{url:?} is not a SQLite URL")))?;
+        let place =
+            url.strip_prefix("sqlite://").ok_or_else(|| refuse(format!("{url:?} is not a SQLite URL")))?;
         let (path, parameters) = place.split_once('?').unwrap_or((place, ""));
         if path.is_empty() || path.contains('\0') {
             return Err(refuse(format!("{url:?} names no file")));
@@ -51,7 +53,9 @@ impl Settings {
             durability = match parameter {
                 "durability=full" => Durability::Full,
                 "durability=normal" => Durability::Normal,
-                other => return Err(refuse(format!("{url:?} has the parameter {other:?}, which means nothing"))),
+                other => {
+                    return Err(refuse(format!("{url:?} has the parameter {other:?}, which means nothing")));
+                }
             };
         }
         let path = PathBuf::from(path);
@@ -75,7 +79,8 @@ impl Settings {
 
     /// The connection that writes.
     pub(super) async fn writer(&self) -> Result<Connection, Failure> {
-        let options = self.connection.clone().pragma("cache_size", CACHE).thread_name(|_| "sqlite-writer".to_owned());
+        let options =
+            self.connection.clone().pragma("cache_size", CACHE).thread_name(|_| "sqlite-writer".to_owned());
         options.connect().await.map_err(|error| self.cannot_open(error))
     }
 
@@ -112,7 +117,8 @@ fn make_folder(path: &Path) -> Result<()> {
         None => Ok(()),
         Some(parent) => std::fs::create_dir_all(parent).map_err(|cause| {
             let message = format!("the folder {} cannot be made: {cause}", parent.display());
-            Error::new(Code::StoreUnavailable, message).with_hint("make it, or choose another place for the file")
+            Error::new(Code::StoreUnavailable, message)
+                .with_hint("make it, or choose another place for the file")
         }),
     }
 }

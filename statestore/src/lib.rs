@@ -11,6 +11,8 @@
 //!
 //! `docs/statestore.md` states the guarantees, the schema and the levels of durability.
 
+#![allow(clippy::duplicate_mod, reason = "what is in `sql` is compiled once for each of the two drivers")]
+
 mod append;
 mod commit;
 mod content;

@@ -93,10 +93,10 @@ impl Wakeups {
     }
 
     /// Signals came for these runs.
-    pub(crate) fn arrived<'a>(&self, runs: impl IntoIterator<Item = &'a RunId> + Clone) {
+    pub(crate) fn arrived(&self, runs: &[RunId]) {
         let waiting = lock(&self.waiting);
         for arrivals in waiting.arrivals.iter().filter_map(Weak::upgrade) {
-            lock(&arrivals.runs).extend(runs.clone().into_iter().cloned());
+            lock(&arrivals.runs).extend(runs.iter().cloned());
             arrivals.news.notify_one();
         }
     }
@@ -135,13 +135,13 @@ mod tests {
         let wakeups = Wakeups::default();
         let mut arrivals = wakeups.arrivals();
         for id in ["a", "b", "a"] {
-            wakeups.arrived([&run(id)]);
+            wakeups.arrived(&[run(id)]);
         }
         let mut told = vec![arrivals.next().await.unwrap(), arrivals.next().await.unwrap()];
         told.sort();
         assert_eq!(told, [run("a"), run("b")]);
         assert!(arrivals.next().now_or_never().is_none());
-        wakeups.arrived([&run("c")]);
+        wakeups.arrived(&[run("c")]);
         assert_eq!(arrivals.next().await, Some(run("c")));
     }
 

@@ -100,7 +100,7 @@ pub(crate) async fn run(store: &dyn StateStore) -> RunId {
 pub(crate) fn draft(number: usize) -> Draft {
     let subject = Subject::new(StepId::new(format!("step-{:07}", number / 2)).unwrap(), 1);
     let filler = "x".repeat(PAYLOAD_BYTES - 80);
-    if number % 2 == 0 {
+    if number.is_multiple_of(2) {
         Draft::step(
             subject,
             StepStarted {

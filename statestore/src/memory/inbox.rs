@@ -27,7 +27,7 @@ impl SignalInbox for MemoryStore {
         }
         run.signals.push(signal);
         drop(state);
-        self.shared.wakeups.arrived([run_id]);
+        self.shared.wakeups.arrived(std::slice::from_ref(run_id));
         Ok(())
     }
 

@@ -188,6 +188,22 @@ fn portions<'a, 'e>(mut events: &'a [EventRow<'e>]) -> impl Iterator<Item = &'a 
     })
 }
 
+/// Where a run stands: the columns of [`rows::HEAD`].
+fn head(row: &super::Row) -> Result<Head, Failure> {
+    let rows::Facts { run_no, run_id, tenant_id, plan_version, correlation_id } = rows::facts(row, 0)?;
+    Ok(Head {
+        run_no,
+        run_id,
+        tenant_id,
+        plan_version,
+        correlation_id,
+        last_seq: count(row.try_get(5).map_err(broken)?),
+        decisions: count(row.try_get(6).map_err(broken)?),
+        ended: row.try_get(7).map_err(broken)?,
+        fence: count(row.try_get(8).map_err(broken)?),
+    })
+}
+
 /// One column of many rows.
 fn column<'a, R, T>(rows: &'a [R], value: impl Fn(&'a R) -> T) -> Vec<T> {
     rows.iter().map(value).collect()
@@ -220,7 +236,7 @@ impl Database for Batch {
                 .await
                 .map_err(broken)?;
             for row in &found {
-                heads.push(rows::head(row)?);
+                heads.push(head(row)?);
                 if time.is_none() {
                     time = Some(Timestamp::from_millis(row.try_get(9).map_err(broken)?));
                 }

@@ -48,7 +48,7 @@ impl SignalInbox for Store {
             })
             .await?;
         if new {
-            self.shared.wakeups.arrived([run_id]);
+            self.shared.wakeups.arrived(std::slice::from_ref(run_id));
         }
         Ok(())
     }

@@ -21,7 +21,7 @@ pub(super) const EVENT: &str = "e.run_seq, e.event_type, e.event_id, e.idempoten
 pub(super) const RECORD: &str = "r.tenant_id, r.run_id, r.plan_id, r.plan_version, r.plan_hash, r.status, h.last_seq, \
     h.acted_seq, r.engine_run_ref, r.created_at, r.ended_at";
 
-/// The columns of [`head`], of tables named `r` and `h`.
+/// The columns that say where a run stands, of tables named `r` and `h`.
 pub(super) const HEAD: &str = "r.run_no, r.run_id, r.tenant_id, r.plan_version, r.correlation_id, h.last_seq, \
     h.decisions, h.ended, h.fence";
 
@@ -101,22 +101,6 @@ pub(super) fn facts(row: &Row, start: usize) -> Result<Facts, Failure> {
         tenant_id: TenantId::new(text(2)?)?,
         plan_version: PlanVersion::new(text(3)?)?,
         correlation_id: text(4)?.into(),
-    })
-}
-
-/// Where a run stands.
-pub(super) fn head(row: &Row) -> Result<Head, Failure> {
-    let Facts { run_no, run_id, tenant_id, plan_version, correlation_id } = facts(row, 0)?;
-    Ok(Head {
-        run_no,
-        run_id,
-        tenant_id,
-        plan_version,
-        correlation_id,
-        last_seq: count(row.try_get(5).map_err(broken)?),
-        decisions: count(row.try_get(6).map_err(broken)?),
-        ended: row.try_get(7).map_err(broken)?,
-        fence: count(row.try_get(8).map_err(broken)?),
     })
 }
 

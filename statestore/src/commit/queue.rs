@@ -115,6 +115,8 @@ impl<D: Database> Writer<D> {
                     backoff = Backoff::new();
                     self.note_outage(None);
                     group.drain(..).for_each(Job::acknowledge);
+                    // Whoever was woken goes first: what it writes next comes into the next group, not the one after.
+                    tokio::task::yield_now().await;
                 }
                 Err(failure) if failure.away => {
                     tracing::warn!(error = %failure.error, "the store is away; its writers wait");

@@ -26,13 +26,13 @@ fn kills() -> u32 {
 pub(crate) fn acknowledged_events_survive(place: &Place) {
     let runtime = runtime();
     let mut ledger = Ledger::default();
-    let (kills, mut left_beside) = (kills(), 0);
+    let (kills, mut left_beside, mut unheard) = (kills(), 0, 0);
     for generation in 1..=kills {
         ledger.open(generation, TASKS);
         kill_while_appending(place, generation, &mut ledger);
         left_beside += u32::from(place.has_changes_beside());
         if generation % 2 == 0 || generation == kills {
-            runtime.block_on(check(place, generation, &mut ledger));
+            unheard += runtime.block_on(check(place, generation, &mut ledger));
         }
     }
     if matches!(place, Place::File(_)) {
@@ -44,7 +44,10 @@ pub(crate) fn acknowledged_events_survive(place: &Place) {
         outbox_has_all(&*store, &logs).await;
         (ledger.calls(), logs.values().map(Vec::len).sum::<usize>())
     });
-    eprintln!("{kills} kills, {left_beside} with changes beside the file; {calls} calls, {events} events");
+    eprintln!(
+        "{kills} kills, {left_beside} with changes beside the file; {calls} calls, {events} events; {unheard} calls \
+         were stored that nobody had been told of"
+    );
 }
 
 fn kill_while_appending(place: &Place, generation: u32, ledger: &mut Ledger) {
@@ -63,12 +66,14 @@ fn kill_while_appending(place: &Place, generation: u32, ledger: &mut Ledger) {
     }
 }
 
-async fn check(place: &Place, generation: u32, ledger: &mut Ledger) {
+/// How many calls were stored that nobody had been told of.
+async fn check(place: &Place, generation: u32, ledger: &mut Ledger) -> usize {
     place.rest().await;
     let store = open(&place.url()).await;
     let shared = shared_run(&*store).await;
     let logs = ledger.check(&*store).await;
-    ledger.send_open_calls_again(&*store, &shared, &logs).await;
+    let unheard = ledger.send_open_calls_again(&*store, &shared, &logs).await;
     ledger.decide(&*store, &shared, generation).await;
     place.integrity().await;
+    unheard
 }

@@ -128,13 +128,13 @@ impl Ledger {
     }
 
     /// Sends every call again that may have been cut off, as its sender would, and knows then what became of it. What
-    /// was there is found and nothing else is stored.
+    /// was there is found and nothing else is stored. How many of them were there.
     pub(crate) async fn send_open_calls_again(
         &mut self,
         store: &dyn StateStore,
         shared: &RunId,
         logs: &Logs,
-    ) {
+    ) -> usize {
         let open: Vec<((u32, u32), Task)> = self
             .tasks
             .iter()
@@ -142,11 +142,13 @@ impl Ledger {
             .map(|(place, task)| (*place, task.clone()))
             .collect();
         let mut views: BTreeMap<RunId, View> = BTreeMap::new();
+        let mut found = 0;
         for ((generation, task_number), task) in open {
             let name = CallName { generation, task: task_number, number: task.next };
             let call = Call::of(name);
             let there: Vec<&Event> =
                 logs.values().flatten().filter(|event| *event.emitted_by == *name.to_string()).collect();
+            found += usize::from(!there.is_empty());
             let (run_id, places) = match &call {
                 Call::Create(request) => {
                     let Created { run_id, fresh } = store.create((**request).clone()).await.expect("a run");
@@ -165,6 +167,7 @@ impl Ledger {
             self.acknowledge(Acknowledgement { call: name, run_id, places });
         }
         self.tasks.values_mut().for_each(|task| task.open = false);
+        found
     }
 
     /// The number of decisions that the database keeps is that of the log: a decision with it is taken.

@@ -1,9 +1,9 @@
 //! Postgres: several processes on one database. One connection of each writes its log, others do the rest.
 //!
-//! - [`connect`]: the URL, the connections, and what their errors mean;
-//! - [`migrate`]: bringing the database to the current schema;
-//! - [`batch`]: the statements of a group commit;
-//! - [`news`]: hearing of what other processes write;
+//! - `connect`: the URL, the connections, and what their errors mean;
+//! - `migrate`: bringing the database to the current schema;
+//! - `batch`: the statements of a group commit;
+//! - `news`: hearing of what other processes write;
 //! - the rest: one file a concern, named as in engine-core's `port::store`, shared with SQLite.
 
 mod batch;

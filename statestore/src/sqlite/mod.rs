@@ -1,9 +1,9 @@
 //! SQLite: one file, no server. One connection writes, others read beside it (WAL).
 //!
-//! - [`connect`]: opening the file, its settings, and what its errors mean;
-//! - [`migrate`]: bringing it to the current schema;
-//! - [`batch`]: the statements of a group commit;
-//! - [`news`]: hearing of what other processes write;
+//! - `connect`: opening the file, its settings, and what its errors mean;
+//! - `migrate`: bringing it to the current schema;
+//! - `batch`: the statements of a group commit;
+//! - `news`: hearing of what other processes write;
 //! - the rest: one file a concern, named as in engine-core's `port::store`, shared with Postgres.
 
 mod batch;

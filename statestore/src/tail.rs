@@ -11,6 +11,7 @@ use futures_core::stream::BoxStream;
 use tokio::sync::watch;
 
 use crate::page;
+use crate::retry::Backoff;
 use crate::wake::Wakeups;
 
 /// How a tail reads a page.
@@ -23,7 +24,23 @@ struct Tail {
     page: VecDeque<Event>,
 }
 
-/// Follows a run's log. Ends only with an error.
+impl Tail {
+    async fn next_page(&self) -> Result<VecDeque<Event>> {
+        let mut backoff = Backoff::new();
+        loop {
+            match (self.read)(self.request.clone()).await {
+                Ok(page) => return Ok(page.into()),
+                Err(error) if error.is_retryable() => {
+                    tracing::debug!(%error, "a tail waits for the store");
+                    backoff.wait().await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// Follows a run's log. A store that is away is waited for, however long; any other error ends it.
 pub(crate) fn follow(
     mut request: ReadRequest,
     wakeups: &Arc<Wakeups>,
@@ -39,7 +56,7 @@ pub(crate) fn follow(
                 return Ok(Some((event, tail)));
             }
             tail.news.mark_unchanged();
-            tail.page = (tail.read)(tail.request.clone()).await?.into();
+            tail.page = tail.next_page().await?;
             match tail.page.back() {
                 Some(last) => tail.request.after = last.run_seq,
                 // The sender lives as long as the store; when that is gone, nothing will come any more.

@@ -28,27 +28,39 @@ pub(super) async fn listen(
     pool: &PgPool,
     wakeups: &Arc<Wakeups>,
 ) -> Result<Listening, Failure> {
-    let mut listener = PgListener::connect_with(pool).await.map_err(broken)?;
-    listener.listen(&settings.channel()).await.map_err(broken)?;
-    let (pool, wakeups) = (pool.clone(), Arc::clone(wakeups));
+    let mut listener = connect(pool, &settings.channel()).await.map_err(broken)?;
+    let (channel, pool, wakeups) = (settings.channel(), pool.clone(), Arc::clone(wakeups));
     Ok(Listening(tokio::spawn(async move {
-        let mut backoff = Backoff::new();
         loop {
-            match listener.try_recv().await {
-                Ok(Some(news)) => {
-                    backoff = Backoff::new();
-                    tell(&wakeups, news.payload());
+            while let Ok(Some(news)) = listener.try_recv().await {
+                tell(&wakeups, news.payload());
+            }
+            // The connection is lost. What was told meanwhile was not heard, and is looked for; but only once somebody
+            // listens again, or what comes between the look and the listening would be missed.
+            drop(listener);
+            let mut backoff = Backoff::new();
+            listener = loop {
+                match connect(&pool, &channel).await {
+                    Ok(listener) => break listener,
+                    Err(error) => {
+                        tracing::debug!(%error, "cannot listen for news of other processes");
+                        backoff.wait().await;
+                    }
                 }
-                // The connection was lost and is there again: what was told in between was not heard.
-                Ok(None) => catch_up(&pool, &wakeups).await,
-                Err(error) => {
-                    tracing::debug!(%error, "cannot listen for news of other processes");
-                    backoff.wait().await;
-                    catch_up(&pool, &wakeups).await;
-                }
+            };
+            while let Err(error) = catch_up(&pool, &wakeups).await {
+                tracing::debug!(%error, "cannot look for what was not heard");
+                backoff.wait().await;
             }
         }
     })))
+}
+
+async fn connect(pool: &PgPool, channel: &str) -> Result<PgListener, sqlx::Error> {
+    let mut listener = PgListener::connect_with(pool).await?;
+    listener.eager_reconnect(false);
+    listener.listen(channel).await?;
+    Ok(listener)
 }
 
 /// News are `e` and the runs with new events, or `s` and a run that a signal came for.
@@ -61,12 +73,12 @@ fn tell(wakeups: &Wakeups, news: &str) {
     }
 }
 
-async fn catch_up(pool: &PgPool, wakeups: &Wakeups) {
+/// Wakes everybody who may have missed something.
+async fn catch_up(pool: &PgPool, wakeups: &Wakeups) -> Result<(), sqlx::Error> {
     wakeups.everybody();
     let waiting = "SELECT DISTINCT r.run_id FROM signals s JOIN runs r ON r.run_no = s.run_no";
-    // When this fails the connection is lost again, and so is the listener's: it comes back here.
-    if let Ok(found) = sqlx::query(waiting).fetch_all(pool).await {
-        let runs = found.iter().filter_map(|row| RunId::new(row.try_get::<&str, _>(0).ok()?).ok());
-        wakeups.arrived(&runs.collect::<Vec<RunId>>());
-    }
+    let found = sqlx::query(waiting).fetch_all(pool).await?;
+    let runs = found.iter().filter_map(|row| RunId::new(row.try_get::<&str, _>(0).ok()?).ok());
+    wakeups.arrived(&runs.collect::<Vec<RunId>>());
+    Ok(())
 }

@@ -32,7 +32,8 @@ pub trait EventLog: Debug + Send + Sync + 'static {
     /// `NOT_FOUND` when the tenant has no such run.
     async fn read(&self, request: ReadRequest) -> Result<Vec<Event>>;
 
-    /// The same without an end: events that are there, then each new one as it is stored. Misses none, repeats none.
+    /// The same without an end: events that are there, then each new one as it is stored. Misses none, repeats none. A
+    /// store that is away is waited for; `NOT_FOUND` ends it.
     fn tail(&self, request: ReadRequest) -> BoxStream<'static, Result<Event>>;
 
     /// What a reader needs to get back in step.

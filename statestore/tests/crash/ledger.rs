@@ -311,9 +311,11 @@ pub(crate) async fn outbox_has_all(store: &dyn StateStore, logs: &Logs) {
             store.acknowledge(delivered).await.expect("acknowledged");
         }
     }
-    let stored: BTreeMap<RunId, Vec<Uuid>> = logs
-        .iter()
-        .map(|(run_id, log)| (run_id.clone(), log.iter().map(|event| event.event_id).collect()))
-        .collect();
-    assert!(waiting == stored, "the outbox has {} runs, the log {}", waiting.len(), stored.len());
+    for (run_id, log) in logs {
+        let stored: Vec<Uuid> = log.iter().map(|event| event.event_id).collect();
+        let waited = waiting.remove(run_id).unwrap_or_default();
+        let lengths = (waited.len(), stored.len());
+        assert!(waited == stored, "the outbox and the log of {run_id} differ; events in each: {lengths:?}");
+    }
+    assert!(waiting.is_empty(), "the outbox has runs that are not there: {:?}", waiting.keys());
 }

@@ -5,13 +5,17 @@
 //! - [`kills`]: whatever was acknowledged is there after SIGKILL, and nothing that nobody sent (STORE-11);
 //! - [`opening`]: many open a fresh database at once and some are killed; a newer schema is refused (STORE-12);
 //! - [`durability`]: what SIGKILL cannot show: the settings, and how often a commit waits for the disk;
-//! - [`outage`]: the server stops or crashes while writers write and readers wait;
+//! - [`outage`]: the server stops, crashes or answers into the void while writers write and readers wait;
 //! - [`hearing`]: who waits for news hears also what was written as the server came back;
 //! - [`blocked`]: somebody else holds the database for longer or shorter than the write budget.
 //!
-//! What they are made with: [`calls`] is what is appended, each call made from its name alone; [`author`] appends them
-//! and [`crew`] is several authors at once; [`watcher`] waits for news; [`acknowledgement`] is the line that says so; [`ledger`] keeps these lines and holds the database against them;
-//! [`place`] is a database; [`process`] and [`strace`] run this program again; [`patience`] bounds every wait.
+//! What they are made with:
+//!
+//! - [`calls`]: what is appended, each call made from its name alone; [`author`] appends them, [`crew`] is several authors
+//!   at once, [`acknowledgement`] the line that says what became of a call;
+//! - [`ledger`]: keeps these lines and holds the database against them; [`watcher`] waits for news;
+//! - [`place`]: a database; [`process`] and [`strace`] run this program again, [`proxy`] loses answers, and [`patience`]
+//!   bounds every wait.
 //!
 //! `DRIVETRAIN_TORTURE_KILLS` says how many processes are killed for each database; 50 when it says nothing.
 
@@ -30,6 +34,7 @@ mod outage;
 mod patience;
 mod place;
 mod process;
+mod proxy;
 mod strace;
 mod watcher;
 
@@ -76,6 +81,7 @@ fn trials() -> Vec<Trial> {
     add("postgres::each_commit_waits_for_the_disk", durability::postgres_commits);
     add("postgres::a_server_that_is_stopped_for_ten_seconds_is_waited_for", outage::stopped_for_ten_seconds);
     add("postgres::a_server_that_crashes_is_waited_for", outage::crashed);
+    add("postgres::a_commit_whose_answer_is_lost_counts_once", outage::answers_are_lost);
     add(
         "postgres::signals_are_heard_after_an_outage_within_the_budget",
         hearing::of_signals_after_an_outage_within_the_budget,

@@ -11,6 +11,7 @@ use std::time::Duration;
 use dev_servers::postgres::Cluster;
 use engine_core::RunId;
 use engine_core::port::StateStore;
+use sqlx::ConnectOptions as _;
 use statestore::Options;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
@@ -19,7 +20,9 @@ use super::author::{Manner, by_code, shared_run};
 use super::calls::{EVERYBODY, TASKS, creation, tenant};
 use super::crew::{Crew, refused_in_time};
 use super::ledger::{Ledger, outbox_has_all};
-use super::patience::{runtime, soon};
+use super::patience::{runtime, soon, until};
+use super::place::Place;
+use super::proxy::Proxy;
 use super::watcher::{Watcher, resume};
 
 const HASTY: Duration = Duration::from_millis(500);
@@ -79,6 +82,31 @@ fn through(end: fn(&mut Cluster) -> anyhow::Result<()>, away: Duration) {
     eprintln!(
         "away for {away:?}: {calls} calls acknowledged, each stored once; refused in time: {refused:?}"
     );
+}
+
+/// The server has committed, and the answer is lost with the connection: nobody is refused, the repeat finds its own
+/// events, and they count as stored by this call.
+pub(crate) fn answers_are_lost() {
+    const LOSSES: u32 = 20;
+    let (place, runtime, mut ledger) = (Place::database(), runtime(), Ledger::default());
+    let Place::Database(server) = &place else { panic!("a server is needed") };
+    let proxy = Proxy::start((server.get_host().to_owned(), server.get_port()));
+    let url = server.as_ref().clone().host("127.0.0.1").port(proxy.port()).to_url_lossy();
+    let options = Options { write_budget: PATIENT, ..Options::default() };
+    let store = runtime.block_on(statestore::open(url.as_str(), options)).expect("opened");
+    let shared = runtime.block_on(shared_run(&*store));
+    let crew = Crew::start(&runtime, &store, Manner::Steady, 1, &shared);
+    for lost in 0..LOSSES {
+        crew.until_calls(&crew.calls(), 1);
+        proxy.lose_an_answer();
+        until("an answer to be lost", || proxy.lost() > lost);
+    }
+    crew.until_calls(&crew.calls(), 5);
+    let refusals = crew.finish(&runtime, &mut ledger);
+    assert!(refusals.is_empty(), "a steady crew is refused nothing");
+    let logs = runtime.block_on(ledger.check(&*store));
+    runtime.block_on(outbox_has_all(&*store, &logs));
+    eprintln!("{} answers lost, {} calls acknowledged, each stored once", proxy.lost(), ledger.calls());
 }
 
 /// Sends a signal to each of some new runs.

@@ -28,16 +28,25 @@ const WRITERS: u32 = 8;
 /// A handle with this budget asks for the server every few milliseconds.
 const RESTLESS: Duration = Duration::from_millis(100);
 
-/// Shorter than the budget of who waits for news.
+/// Longer than the hasty budget, shorter than the patient one.
 const AWAY: Duration = Duration::from_millis(1500);
+const HASTY: Duration = Duration::from_millis(500);
 const PATIENT: Duration = Duration::from_secs(30);
 
 pub(crate) fn of_signals_after_an_outage_within_the_budget() {
     of_signals(PATIENT);
 }
 
+pub(crate) fn of_signals_after_an_outage_longer_than_the_budget() {
+    of_signals(HASTY);
+}
+
 pub(crate) fn of_events_after_an_outage_within_the_budget() {
     of_events(PATIENT);
+}
+
+pub(crate) fn of_events_after_an_outage_longer_than_the_budget() {
+    of_events(HASTY);
 }
 
 /// The server, who waits for news, and who has some.

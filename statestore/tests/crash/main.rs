@@ -87,8 +87,16 @@ fn trials() -> Vec<Trial> {
         hearing::of_signals_after_an_outage_within_the_budget,
     );
     add(
+        "postgres::signals_are_heard_after_an_outage_longer_than_the_budget",
+        hearing::of_signals_after_an_outage_longer_than_the_budget,
+    );
+    add(
         "postgres::events_are_heard_after_an_outage_within_the_budget",
         hearing::of_events_after_an_outage_within_the_budget,
+    );
+    add(
+        "postgres::events_are_heard_after_an_outage_longer_than_the_budget",
+        hearing::of_events_after_an_outage_longer_than_the_budget,
     );
     trials
 }

@@ -9,9 +9,9 @@ use engine_core::{RunId, Timestamp};
 use sqlx::{AssertSqlSafe, Connection as _, Row as _};
 
 use super::connect::Settings;
-use super::{Connection, broken, log, now, rows};
-use crate::append::{Changes, Head, Holder, PreparedRun, Taken};
-use crate::commit::{Begun, Change, CheckpointRow, Database, EventRow, HeadRow, Identity, Wanted, Writes};
+use super::{Connection, broken, checkpoint, log, now, rows};
+use crate::append::{Changes, Head, PreparedRun, Taken};
+use crate::commit::{Begun, Change, Database, EventRow, HeadRow, Identity, Wanted, Writes};
 use crate::page::{count, place};
 use crate::retry::Failure;
 
@@ -144,29 +144,6 @@ impl Batch {
         .map_err(broken)?;
         Ok(())
     }
-
-    async fn insert_checkpoint(
-        &mut self,
-        run_no: i64,
-        row: &CheckpointRow,
-        now: Timestamp,
-    ) -> Result<(), Failure> {
-        sqlx::query(
-            "INSERT INTO checkpoints (run_no, checkpoint_id, up_to_seq, size_bytes, sha256, created_at, content)
-             VALUES ($1, $2, $3, $4, $5, $6, $7)",
-        )
-        .bind(run_no)
-        .bind(row.record.checkpoint_id.as_str())
-        .bind(place(row.record.up_to_seq))
-        .bind(place(row.record.size_bytes))
-        .bind(row.record.sha256.as_str())
-        .bind(now.as_millis())
-        .bind(&*row.content)
-        .execute(self.connection().await?)
-        .await
-        .map_err(broken)?;
-        Ok(())
-    }
 }
 
 /// Events in portions that a local connection sends at once. The driver does not switch off the delay of small packets
@@ -207,16 +184,6 @@ fn head(row: &super::Row) -> Result<Head, Failure> {
 /// One column of many rows.
 fn column<'a, R, T>(rows: &'a [R], value: impl Fn(&'a R) -> T) -> Vec<T> {
     rows.iter().map(value).collect()
-}
-
-/// Adds who holds a name; the name is in one column, the place and the event's id in two others.
-fn add_holder(taken: &mut Taken, row: &super::Row, name: usize, holder: usize) -> Result<(), Failure> {
-    let Some(name) = row.try_get::<Option<&str>, _>(name).map_err(broken)? else { return Ok(()) };
-    let id: &[u8] = row.try_get(holder + 1).map_err(broken)?;
-    let event_id = uuid::Uuid::from_slice(id).map_err(Failure::broken)?;
-    let run_seq = count(row.try_get(holder).map_err(broken)?);
-    taken.insert(name.into(), Holder { run_seq, event_id });
-    Ok(())
 }
 
 impl Database for Batch {
@@ -274,8 +241,8 @@ impl Database for Batch {
                 .await
                 .map_err(broken)?;
             for row in &found {
-                add_holder(&mut taken, row, 0, 2)?;
-                add_holder(&mut taken, row, 1, 2)?;
+                rows::add_holder(&mut taken, row, 0, 2)?;
+                rows::add_holder(&mut taken, row, 1, 2)?;
             }
             return Ok(taken);
         };
@@ -295,7 +262,7 @@ impl Database for Batch {
         .await
         .map_err(broken)?;
         for row in &found {
-            add_holder(&mut taken, row, 0, 1)?;
+            rows::add_holder(&mut taken, row, 0, 1)?;
         }
         Ok(taken)
     }
@@ -343,8 +310,8 @@ impl Database for Batch {
         if !writes.changes.is_empty() {
             self.write_changes(&writes.changes).await?;
         }
-        for (run_no, checkpoint) in &writes.checkpoints {
-            self.insert_checkpoint(*run_no, checkpoint, writes.now).await?;
+        for (run_no, row) in &writes.checkpoints {
+            checkpoint::insert(self.connection().await?, *run_no, row, writes.now).await?;
         }
         if then_commit { self.commit().await } else { Ok(()) }
     }

@@ -10,7 +10,7 @@ use super::{Connection, Row, Store, broken};
 use crate::append::PreparedAppend;
 use crate::commit::{AppendJob, CheckpointRow, Job};
 use crate::content;
-use crate::page::{count, limit};
+use crate::page::{count, limit, place};
 use crate::retry::Failure;
 
 #[async_trait]
@@ -138,6 +138,30 @@ async fn load(
         }
         before = row.try_get(6).map_err(broken)?;
     }
+}
+
+/// Stores a checkpoint, for the writer.
+pub(super) async fn insert(
+    connection: &mut Connection,
+    run_no: i64,
+    row: &CheckpointRow,
+    now: Timestamp,
+) -> Result<(), Failure> {
+    sqlx::query(
+        "INSERT INTO checkpoints (run_no, checkpoint_id, up_to_seq, size_bytes, sha256, created_at, content)
+         VALUES ($1, $2, $3, $4, $5, $6, $7)",
+    )
+    .bind(run_no)
+    .bind(row.record.checkpoint_id.as_str())
+    .bind(place(row.record.up_to_seq))
+    .bind(place(row.record.size_bytes))
+    .bind(row.record.sha256.as_str())
+    .bind(now.as_millis())
+    .bind(&*row.content)
+    .execute(&mut *connection)
+    .await
+    .map_err(broken)?;
+    Ok(())
 }
 
 fn record(row: &Row) -> Result<CheckpointRecord, Failure> {

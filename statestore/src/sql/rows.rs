@@ -8,7 +8,7 @@ use sqlx::Row as _;
 use uuid::Uuid;
 
 use super::{Row, broken};
-use crate::append::Head;
+use crate::append::{Head, Holder, Taken};
 use crate::commit::Identity;
 use crate::page::count;
 use crate::retry::Failure;
@@ -108,6 +108,16 @@ pub(super) fn facts(row: &Row, start: usize) -> Result<Facts, Failure> {
 pub(super) fn identity(row: &Row) -> Result<(Identity, RunId), Failure> {
     let text = |index: usize| row.try_get::<&str, _>(index).map_err(broken);
     Ok(((TenantId::new(text(0)?)?, text(1)?.into()), RunId::new(text(2)?)?))
+}
+
+/// Adds who holds a name or slot: it is in one column, the place and the event's id in the two from `holder` on.
+pub(super) fn add_holder(taken: &mut Taken, row: &Row, name: usize, holder: usize) -> Result<(), Failure> {
+    let Some(name) = row.try_get::<Option<&str>, _>(name).map_err(broken)? else { return Ok(()) };
+    let id: &[u8] = row.try_get(holder + 1).map_err(broken)?;
+    let event_id = Uuid::from_slice(id).map_err(|_| damaged("event id"))?;
+    let run_seq = count(row.try_get(holder).map_err(broken)?);
+    taken.insert(name.into(), Holder { run_seq, event_id });
+    Ok(())
 }
 
 /// What is known about a run without its log.

@@ -9,10 +9,10 @@ use sqlx::query::Query;
 use sqlx::sqlite::SqliteArguments;
 use sqlx::{AssertSqlSafe, Connection as _, Row as _, Sqlite};
 
-use super::{Connection, broken, log, rows, time};
-use crate::append::{Changes, Head, Holder, PreparedRun, Taken};
-use crate::commit::{Begun, Change, CheckpointRow, Database, EventRow, Identity, Wanted, Writes};
-use crate::page::{count, place};
+use super::{Connection, broken, checkpoint, log, rows, time};
+use crate::append::{Changes, Head, PreparedRun, Taken};
+use crate::commit::{Begun, Change, Database, EventRow, Identity, Wanted, Writes};
+use crate::page::place;
 use crate::retry::Failure;
 
 /// The most rows of one statement.
@@ -199,39 +199,6 @@ impl Batch {
         .map_err(broken)?;
         Ok(())
     }
-
-    async fn insert_checkpoint(
-        &mut self,
-        run_no: i64,
-        row: &CheckpointRow,
-        now: Timestamp,
-    ) -> Result<(), Failure> {
-        sqlx::query(
-            "INSERT INTO checkpoints (run_no, checkpoint_id, up_to_seq, size_bytes, sha256, created_at, content)
-             VALUES (?, ?, ?, ?, ?, ?, ?)",
-        )
-        .bind(run_no)
-        .bind(row.record.checkpoint_id.as_str())
-        .bind(place(row.record.up_to_seq))
-        .bind(place(row.record.size_bytes))
-        .bind(row.record.sha256.as_str())
-        .bind(now.as_millis())
-        .bind(row.content.clone())
-        .execute(&mut self.connection)
-        .await
-        .map_err(broken)?;
-        Ok(())
-    }
-}
-
-/// Adds who holds a name; the name, the place and the event's id begin at `start`.
-fn add_holder(taken: &mut Taken, row: &super::Row, name: usize, holder: usize) -> Result<(), Failure> {
-    let Some(name) = row.try_get::<Option<&str>, _>(name).map_err(broken)? else { return Ok(()) };
-    let id: &[u8] = row.try_get(holder + 1).map_err(broken)?;
-    let event_id = uuid::Uuid::from_slice(id).map_err(Failure::broken)?;
-    let run_seq = count(row.try_get(holder).map_err(broken)?);
-    taken.insert(name.into(), Holder { run_seq, event_id });
-    Ok(())
 }
 
 /// Where runs stand, from the text that one row carries: the columns of [`rows::HEAD`].
@@ -305,8 +272,8 @@ impl Database for Batch {
                 .await
                 .map_err(broken)?;
             for row in &found {
-                add_holder(&mut taken, row, 0, 2)?;
-                add_holder(&mut taken, row, 1, 2)?;
+                rows::add_holder(&mut taken, row, 0, 2)?;
+                rows::add_holder(&mut taken, row, 1, 2)?;
             }
             return Ok(taken);
         };
@@ -321,7 +288,7 @@ impl Database for Batch {
                 }
                 let found = query.fetch_all(&mut self.connection).await.map_err(broken)?;
                 for row in &found {
-                    add_holder(&mut taken, row, 0, 1)?;
+                    rows::add_holder(&mut taken, row, 0, 1)?;
                 }
             }
         }
@@ -358,8 +325,8 @@ impl Database for Batch {
         for (run_no, changes) in &writes.changes {
             self.write_changes(*run_no, changes).await?;
         }
-        for (run_no, checkpoint) in &writes.checkpoints {
-            self.insert_checkpoint(*run_no, checkpoint, writes.now).await?;
+        for (run_no, row) in &writes.checkpoints {
+            checkpoint::insert(&mut self.connection, *run_no, row, writes.now).await?;
         }
         self.finish(writes, then_commit).await
     }

@@ -117,6 +117,8 @@ pub(crate) struct Author {
     views: HashMap<RunId, View>,
     /// Whether the call at hand was sent before.
     sent_before: bool,
+    /// When the store was last asked: a call that meets conflicts asks several times.
+    began: Instant,
     refusals: Refusals,
 }
 
@@ -138,6 +140,7 @@ impl Author {
             own: None,
             views,
             sent_before: false,
+            began: Instant::now(),
             refusals: Refusals::default(),
         }
     }
@@ -151,7 +154,6 @@ impl Author {
     pub(crate) async fn call(&mut self) -> Acknowledgement {
         let (name, call) = (self.next, Call::of(self.next));
         loop {
-            let began = Instant::now();
             let error = match self.attempt(name, &call).await {
                 Ok(acknowledgement) => {
                     self.next.number += 1;
@@ -164,7 +166,7 @@ impl Author {
             let away = [Code::StoreUnavailable, Code::WriteBudgetExceeded];
             assert!(away.contains(&error.code()), "the call {name} was refused: {error}");
             self.sent_before = true;
-            let refusal = Refusal { call: name, code: error.code(), took: began.elapsed() };
+            let refusal = Refusal { call: name, code: error.code(), took: self.began.elapsed() };
             self.refusals.lock().unwrap_or_else(PoisonError::into_inner).push(refusal);
         }
     }
@@ -183,6 +185,7 @@ impl Author {
             let places = |events: Vec<&Event>| {
                 events.into_iter().map(|event| (event.run_seq, event.event_id)).collect::<Vec<_>>()
             };
+            self.began = Instant::now();
             match self.store.append(request(name, &run_id, call, view)).await? {
                 Appended::Stored(stored) => {
                     assert_eq!(stored.len(), call.events(), "{name}: one stored event a draft");
@@ -209,6 +212,7 @@ impl Author {
     }
 
     async fn create(&mut self, name: CallName, request: CreateRequest) -> Result<Acknowledgement> {
+        self.began = Instant::now();
         let Created { run_id, fresh } = self.store.create(request).await?;
         assert!(fresh || self.sent_before, "{name} was sent once and its run was there before");
         // RunQueued is a decision, and the only event so far.

@@ -29,7 +29,7 @@ impl SignalInbox for Store {
                     let added = sqlx::query(
                         "INSERT INTO signals (run_no, signal_id, signal)
                          SELECT r.run_no, $2, $3 FROM runs r WHERE r.run_no = $1
-                         AND NOT EXISTS (SELECT 1 FROM events e WHERE e.run_no = $1 AND e.slot = $4)
+                         AND NOT EXISTS (SELECT 1 FROM events e WHERE e.run_no = $1 AND e.takes = $4)
                          ON CONFLICT (run_no, signal_id) DO NOTHING",
                     )
                     .bind(facts.run_no)
@@ -61,7 +61,7 @@ impl SignalInbox for Store {
                 let found = sqlx::query(
                     "SELECT s.signal FROM signals s JOIN runs r ON r.run_no = s.run_no WHERE r.run_id = $1
                      AND NOT EXISTS
-                     (SELECT 1 FROM events e WHERE e.run_no = s.run_no AND e.slot = '|signal|' || s.signal_id)
+                     (SELECT 1 FROM events e WHERE e.run_no = s.run_no AND e.takes = '|signal|' || s.signal_id)
                      ORDER BY s.position",
                 )
                 .bind(run_id.as_str())

@@ -12,6 +12,7 @@ use sqlx::Row as _;
 use super::log::facts;
 use super::{Store, announce_signal, broken};
 use crate::content;
+use crate::page::{self, limit};
 
 #[async_trait]
 impl SignalInbox for Store {
@@ -73,6 +74,23 @@ impl SignalInbox for Store {
                     signals.push(content::read_signal(row.try_get(0).map_err(broken)?)?);
                 }
                 Ok(signals)
+            })
+        })
+        .await
+    }
+
+    async fn awaited(&self, most: usize) -> Result<Vec<RunId>> {
+        self.read(move |connection| {
+            Box::pin(async move {
+                let found = sqlx::query(
+                    "SELECT r.run_id FROM runs r WHERE r.run_no IN (SELECT s.run_no FROM signals s)
+                     ORDER BY r.run_no LIMIT $1",
+                )
+                .bind(limit(most, page::ROWS))
+                .fetch_all(&mut *connection)
+                .await
+                .map_err(broken)?;
+                found.iter().map(|row| Ok(RunId::new(row.try_get::<&str, _>(0).map_err(broken)?)?)).collect()
             })
         })
         .await

@@ -83,7 +83,7 @@ impl Settings {
 
     /// A connection like all the others, for reading and for what is not the log.
     pub(super) async fn connect(&self) -> Result<Connection, Failure> {
-        self.connection.clone().connect().await.map_err(|error| self.cannot_open(broken(error)))
+        self.connection.clone().connect().await.map_err(|error| self.cannot_open(&broken(error)))
     }
 
     /// The connection that writes the log, of the driver that runs statements on the thread it is called from. The file
@@ -100,7 +100,7 @@ impl Settings {
             connection.pragma_update(None, "cache_size", CACHE)?;
             Ok(connection)
         };
-        open().map_err(|error| self.cannot_open(refused(error)))
+        open().map_err(|error| self.cannot_open(&refused(error)))
     }
 
     /// Connections that read, opened when they are needed.
@@ -117,11 +117,11 @@ impl Settings {
         format!("sqlite://{}", self.path.display())
     }
 
-    fn cannot_open(&self, away: Failure) -> Failure {
+    fn cannot_open(&self, away: &Failure) -> Failure {
         let message = format!("{} cannot be opened: {}", self.place(), away.error.message());
         let error = Error::new(Code::StoreUnavailable, message)
             .with_hint("see that it is a SQLite database and that this user may write to it and its folder");
-        Failure { error, ..away }
+        Failure { away: away.away, database: true, stale: false, error }
     }
 }
 

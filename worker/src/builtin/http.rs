@@ -103,7 +103,7 @@ impl Http {
     ///
     /// # Errors
     /// `UNSUPPORTED` when an entry of the allow-list names no host.
-    pub fn new(policy: HttpPolicy) -> Result<Self> {
+    pub fn new(policy: &HttpPolicy) -> Result<Self> {
         crate::tls::provide();
         let client = Client::builder()
             .redirect(reqwest::redirect::Policy::none())

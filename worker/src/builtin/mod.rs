@@ -44,7 +44,7 @@ pub struct Builtins {
 pub fn register(handlers: &mut Handlers, builtins: Builtins, time: Arc<dyn Timekeeper>) -> Result<()> {
     handlers.register("exec", exec::Exec::new(builtins.exec)?)?;
     #[cfg(feature = "http")]
-    handlers.register("http", http::Http::new(builtins.http)?)?;
+    handlers.register("http", http::Http::new(&builtins.http)?)?;
     handlers.register("echo", simple::Echo)?;
     handlers.register("sleep", simple::Sleep::new(time))?;
     handlers.register("fail", simple::Fail)?;

@@ -9,6 +9,9 @@ use engine_core::{Result, TenantId};
 
 use super::{unresolved, without_version};
 
+/// Where variables come from.
+type Variables = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
 /// Secrets in environment variables: `env:STRIPE_KEY` is the variable `DRIVETRAIN_SECRET_STRIPE_KEY`.
 ///
 /// The prefix keeps plans away from variables that are not meant for them. Variables belong to the process, not to a
@@ -16,7 +19,7 @@ use super::{unresolved, without_version};
 pub struct EnvironmentSecrets {
     prefix: String,
     tenant_id: Option<TenantId>,
-    variables: Box<dyn Fn(&str) -> Option<String> + Send + Sync>,
+    variables: Variables,
 }
 
 impl EnvironmentSecrets {

@@ -5,6 +5,8 @@
 //! - [`deliveries`]: the whole way, on the memory and the SQLite store; [`lateness`]: with a store that is away;
 //! - [`taken_over`]: outputs of other runs; [`artifacts`]; [`exec`], [`http`], [`simple`]: the built-in handlers.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod artifacts;
 mod calls;
 mod data;

@@ -146,10 +146,10 @@ Examples:
 /// What steps of this process may do.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct AllowArguments {
-    /// A program that the handler exec may start, besides those in the configuration; several times or with commas
+    /// A program that the handler exec may start, besides those in the configuration: a name on PATH, or name=path
     #[arg(long, value_name = "PROGRAM", value_delimiter = ',')]
     pub(super) allow_exec: Vec<String>,
-    /// A host that the handler http may call, as api.example.com or 127.0.0.1:8080
+    /// A host that the handler http may call, as api.example.com or http://localhost:8080
     #[arg(long, value_name = "HOST", value_delimiter = ',')]
     pub(super) allow_http: Vec<String>,
 }

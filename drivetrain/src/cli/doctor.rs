@@ -15,7 +15,7 @@ use super::session::{Session, sources};
 use crate::config::show::without_password;
 use crate::config::{Config, FILE_NAME};
 use crate::engines::{self, ENGINES};
-use crate::equipment::BUILT_IN;
+use crate::equipment::{BUILT_IN, find_program};
 
 /// How well something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -158,7 +158,8 @@ fn equipment(config: &Config) -> Vec<Finding> {
         findings.push(Finding::ok("exec", "may start nothing; allow programs with exec.allow or --allow-exec"));
     }
     for program in programs {
-        findings.push(match on_path(&program) {
+        let place = program.split_once('=').map_or(program.as_str(), |(_, place)| place);
+        findings.push(match find_program(place, Path::new("")) {
             Some(path) => Finding::ok("exec", format!("{program} is {}", path.display())),
             None => Finding::bad(
                 "exec",
@@ -206,13 +207,4 @@ fn writable(folder: &Path) -> std::io::Result<()> {
     let probe = folder.join(format!(".drivetrain-doctor-{}", std::process::id()));
     std::fs::File::create_new(&probe)?;
     std::fs::remove_file(&probe)
-}
-
-fn on_path(program: &str) -> Option<PathBuf> {
-    let direct = Path::new(program);
-    if program.contains('/') {
-        return direct.is_file().then(|| direct.to_owned());
-    }
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
 }

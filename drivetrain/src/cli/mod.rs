@@ -33,7 +33,7 @@ use clap::{CommandFactory as _, Parser as _};
 
 use crate::facade::builder::Builder;
 use arguments::{Arguments, Command, ConfigCommand};
-use complaint::{Complaint, Result};
+use complaint::Result;
 use exit::Exit;
 use output::{Output, Tone};
 use session::Session;

@@ -253,7 +253,7 @@ impl Builder {
                 let known: BTreeSet<String> = handlers.names().map(ToString::to_string).collect();
                 let secrets = match self.secrets {
                     Some(secrets) => secrets,
-                    None => equipment::secrets(&config)?,
+                    None => equipment::secrets(&config),
                 };
                 let mut worker = Worker::builder(store.clone(), handlers)
                     .secrets(secrets)

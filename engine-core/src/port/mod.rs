@@ -5,7 +5,7 @@
 //! - [`bus`]: tells others about events;
 //! - [`handler`]: the code that does a step, and what it is given;
 //! - [`secrets`], [`authorizer`]: who may know and who may do what;
-//! - [`clock`]: what time it is.
+//! - [`clock`]: what time it is, and waiting for a time.
 //!
 //! Methods take one request struct. Errors are [`crate::Error`] with a stable code.
 
@@ -19,7 +19,7 @@ pub mod store;
 
 pub use authorizer::{Authorization, AuthorizationRequest, Authorizer, Operation};
 pub use bus::EventBus;
-pub use clock::Clock;
+pub use clock::{Clock, Timekeeper};
 pub use engine::{
     Capabilities, Capability, Engine, EngineRun, EngineRunRequest, EngineStatus, SignalRequest, StartRequest,
 };
@@ -34,6 +34,7 @@ const _: () = {
     shareable::<dyn StateStore>();
     shareable::<dyn EventBus>();
     shareable::<dyn Clock>();
+    shareable::<dyn Timekeeper>();
     shareable::<dyn SecretsProvider>();
     shareable::<dyn Authorizer>();
     shareable::<dyn StepHandler>();

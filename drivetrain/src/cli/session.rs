@@ -16,7 +16,7 @@ use super::output::Output;
 use crate::config::show::without_password;
 use crate::config::{Config, Sources};
 use crate::facade::read::ListFilter;
-use crate::{Drivetrain, engines};
+use crate::{Drivetrain, engines, equipment};
 
 /// Runs that are looked through for one that nobody drives.
 const UNATTENDED: usize = 1000;
@@ -75,6 +75,7 @@ impl Session {
 
     /// The same, and the store is made when it is missing.
     pub(super) async fn connect_or_create(&self) -> Result<Drivetrain> {
+        engines::find(&self.config.engine())?.check()?;
         let store = self.store().await?;
         let builder = Drivetrain::builder().config(self.config.clone()).store(store).connect_only();
         Ok(builder.build().await?)
@@ -85,8 +86,9 @@ impl Session {
         let mut config = self.config.clone();
         extend(&mut config, "exec.allow", self.config.exec_allow(), &allow.allow_exec)?;
         extend(&mut config, "http.allow", self.config.http_allow(), &allow.allow_http)?;
-        // An engine that there is not is told before the store is touched.
-        engines::find(&config.engine())?;
+        // What the configuration has wrong is told before the store is touched.
+        engines::find(&config.engine())?.check()?;
+        equipment::builtins(&config)?;
         let store = self.store().await?;
         let builder = Drivetrain::builder().config(config).store(store).recover(drive == Drive::All);
         Ok((self.equip)(builder).build().await?)

@@ -147,6 +147,14 @@ impl EngineEntry {
         })
     }
 
+    /// Refuses an engine that this program was built without.
+    ///
+    /// # Errors
+    /// `UNSUPPORTED` with what there is.
+    pub fn check(&self) -> Result<()> {
+        self.adapter().map(|_| ())
+    }
+
     /// Starts runs and delivers signals; somebody else drives.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine_core::RunId;
+use engine_core::{RunId, Timestamp};
 use engine_core::event::Event;
 use engine_core::machine::{RunStatus, RunSubstatus, StepSubstatus};
 use engine_core::projection::{Projection, RunSnapshot};
@@ -12,13 +12,16 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::arguments::WatchArguments;
 use super::complaint::{Complaint, Result};
 use super::exit::Exit;
-use super::output::{Tone, duration};
+use super::output::{Tone, count, duration};
 use super::session::Session;
 use super::watch::Watch;
 use crate::{Ask, Drivetrain};
 
 /// How often steps' own progress is looked at, for the bars.
 const PROGRESS: Duration = Duration::from_millis(500);
+
+/// How long a run must stand still before it counts as waiting: what one decision writes comes one event at a time.
+const STILL: Duration = Duration::from_millis(100);
 
 /// Ctrl-C and its like. Made before a run is started, so that none goes unheard.
 pub(super) struct Interrupts {
@@ -51,6 +54,13 @@ enum Standing {
     Ended,
 }
 
+impl Standing {
+    /// Whether only a person can move the run.
+    fn waits(self) -> bool {
+        matches!(self, Self::Paused | Self::NeedsPerson)
+    }
+}
+
 fn standing(snapshot: &RunSnapshot) -> Standing {
     match (snapshot.status, snapshot.substatus) {
         (Some(status), _) if status.is_terminal() => Standing::Ended,
@@ -77,7 +87,9 @@ pub(super) async fn attend(
     let mut projection = Projection::new(plan);
     let mut events = drivetrain.observe(run_id, 0).await?;
     let mut interrupted = 0;
+    let mut now = Standing::Moving;
     let mut told = Standing::Moving;
+    let mut still_at = tokio::time::Instant::now();
     let mut ticks = tokio::time::interval(PROGRESS);
     let exit = loop {
         tokio::select! {
@@ -92,28 +104,30 @@ pub(super) async fn attend(
                 };
                 projection.apply(&event);
                 let snapshot = projection.snapshot(event.emitted_at);
-                if event.run_seq <= after {
-                    continue;
+                if event.run_seq > after {
+                    watch.event(&event, &projection, &snapshot);
                 }
-                watch.event(&event, &projection, &snapshot);
-                let now = standing(&snapshot);
-                let waits = matches!(now, Standing::Paused | Standing::NeedsPerson);
-                if waits && (arguments.no_wait || interrupted > 0) {
+                now = standing(&snapshot);
+                still_at = tokio::time::Instant::now() + STILL;
+                if now == Standing::Moving {
+                    told = now;
+                }
+            }
+            () = tokio::time::sleep_until(still_at), if now.waits() && now != told => {
+                if arguments.no_wait || interrupted > 0 {
                     break Some(now);
                 }
-                if waits && now != told {
-                    for line in advice(session, run_id, &snapshot) {
-                        watch.note(session.output, &line);
-                    }
-                    watch.note(session.output, "waiting for that; Ctrl-C leaves, and the run stays as it is");
-                }
                 told = now;
+                let snapshot = projection.snapshot(Timestamp::default());
+                for line in advice(session, run_id, &snapshot) {
+                    watch.note(session.output, &line);
+                }
+                watch.note(session.output, "waiting for that; Ctrl-C leaves, and the run stays as it is");
             }
             () = interrupts.next() => {
                 interrupted += 1;
-                let waits = matches!(told, Standing::Paused | Standing::NeedsPerson);
                 match interrupted {
-                    1 if waits => break Some(told),
+                    1 if now.waits() => break Some(now),
                     1 => {
                         watch.note(session.output, "pausing: what is in flight finishes first; Ctrl-C again cancels the run");
                         drivetrain.submit(run_id, Ask::pause().because("Ctrl-C")).await?;
@@ -150,6 +164,17 @@ pub(super) async fn attend(
         Some(Standing::NeedsPerson) => Exit::Waiting,
         _ => Exit::of_run(&snapshot),
     })
+}
+
+/// Stops driving runs here, unless the person has had enough of waiting.
+pub(super) async fn leave(drivetrain: &Drivetrain, exit: &Result<Exit>, interrupts: &mut Interrupts) {
+    if matches!(exit, Ok(Exit::Left)) {
+        return;
+    }
+    tokio::select! {
+        () = drivetrain.shutdown() => {}
+        () = interrupts.next() => {}
+    }
 }
 
 /// The last words about a run.
@@ -217,12 +242,11 @@ pub(super) fn headline(session: &Session, run_id: &RunId, snapshot: &RunSnapshot
         .map(|(number, what)| format!("{number} {what}"))
         .collect();
     format!(
-        "run {run_id} {} after {}: {} of {} steps: {}",
+        "run {run_id} {} after {}: {}: {}",
         session.output.paint(tone, &word),
         duration(snapshot.progress.elapsed_ms),
-        counts.total - counts.pending - counts.running,
-        counts.total,
-        steps.join(", ")
+        count(usize::try_from(counts.total).unwrap_or(usize::MAX), "step"),
+        steps.join(", "),
     )
 }
 

@@ -3,7 +3,7 @@
 use engine_core::{CheckpointId, StepId};
 
 use super::arguments::{CopyArguments, FromChoice, LaunchArguments, RerunArguments};
-use super::attend::{Interrupts, attend};
+use super::attend::{Interrupts, attend, leave};
 use super::complaint::Result;
 use super::exit::Exit;
 use super::run::load_plan;
@@ -68,7 +68,7 @@ impl Launch {
         }
         let watch = &self.arguments.watch;
         let exit = attend(session, &self.drivetrain, &started.run_id, 0, watch, &mut self.interrupts).await;
-        self.drivetrain.shutdown().await;
+        leave(&self.drivetrain, &exit, &mut self.interrupts).await;
         exit
     }
 }

@@ -6,7 +6,7 @@ use engine_core::event::run::TriggerSource;
 use engine_core::plan::{CompiledPlan, Problems};
 
 use super::arguments::RunArguments;
-use super::attend::{Interrupts, attend};
+use super::attend::{Interrupts, attend, leave};
 use super::complaint::{Complaint, Result};
 use super::exit::Exit;
 use super::session::{Drive, Session, json_argument, read_standard_input};
@@ -49,7 +49,7 @@ pub(super) async fn run(session: &Session, arguments: RunArguments) -> Result<Ex
         session.output.line(format!("run {run_id}: {} steps of {name}{again}", steps));
     }
     let exit = attend(session, &drivetrain, &run_id, 0, &arguments.watch, &mut interrupts).await;
-    drivetrain.shutdown().await;
+    leave(&drivetrain, &exit, &mut interrupts).await;
     exit
 }
 

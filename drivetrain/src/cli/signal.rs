@@ -10,7 +10,7 @@ use engine_core::{SignalId, StepId};
 use super::arguments::{
     CompleteArguments, OutcomeChoice, SignalArguments, SignalOptions, StepSignalArguments, WatchArguments,
 };
-use super::attend::{Interrupts, advice, attend};
+use super::attend::{Interrupts, advice, attend, leave};
 use super::complaint::{Complaint, Result};
 use super::exit::Exit;
 use super::output::Tone;
@@ -120,7 +120,7 @@ async fn send(
             let mut interrupts = Interrupts::new()?;
             let driver = session.serve(&options.allow, Drive::All).await?;
             let exit = take_over(session, &driver, &asked, record.last_event_seq, &watch, &mut interrupts).await;
-            driver.shutdown().await;
+            leave(&driver, &exit, &mut interrupts).await;
             exit
         }
     }

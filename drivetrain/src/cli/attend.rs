@@ -23,6 +23,9 @@ const PROGRESS: Duration = Duration::from_millis(500);
 /// How long a run must stand still before it counts as waiting: what one decision writes comes one event at a time.
 const STILL: Duration = Duration::from_millis(100);
 
+/// How often to look whether somebody still drives the run.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// Ctrl-C and its like. Made before a run is started, so that none goes unheard.
 pub(super) struct Interrupts {
     keyboard: Signal,
@@ -91,6 +94,8 @@ pub(super) async fn attend(
     let mut told = Standing::Moving;
     let mut still_at = tokio::time::Instant::now();
     let mut ticks = tokio::time::interval(PROGRESS);
+    let mut looks = tokio::time::interval(LOOK);
+    let mut alone = 0;
     let exit = loop {
         tokio::select! {
             event = events.next() => {
@@ -141,6 +146,17 @@ pub(super) async fn attend(
                         session.output.note(format!("left; look at it with: drivetrain{} status {run_id}", session.flags()));
                         return Ok(Exit::Left);
                     }
+                }
+            }
+            _ = looks.tick(), if session.drives_itself() => {
+                // Looking fails while the store is away; it may come back.
+                alone = match session.is_unattended(drivetrain, run_id).await {
+                    Ok(true) => alone + 1,
+                    _ => 0,
+                };
+                if alone >= 3 && let Err(complaint) = session.check_abandoned(drivetrain, run_id).await {
+                    watch.end();
+                    return Err(complaint);
                 }
             }
             _ = ticks.tick(), if watch.shows_progress() => {

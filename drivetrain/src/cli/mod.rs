@@ -57,6 +57,8 @@ pub fn main_with(equip: impl Fn(Builder) -> Builder + Send + Sync + 'static) -> 
         }
     };
     let exit = runtime.block_on(async {
+        // Without this a write past a limit on file sizes ends the process; so it is an error like a full disk.
+        let _limit = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::from_raw(FILE_TOO_LARGE));
         match dispatch(arguments, output, Box::new(equip)).await {
             Ok(exit) => exit,
             Err(complaint) => {
@@ -69,6 +71,9 @@ pub fn main_with(equip: impl Fn(Builder) -> Builder + Send + Sync + 'static) -> 
     runtime.shutdown_timeout(Duration::from_millis(200));
     exit.code().into()
 }
+
+/// SIGXFSZ, on Linux and on macOS.
+const FILE_TOO_LARGE: i32 = 25;
 
 type Equip = Box<dyn Fn(Builder) -> Builder + Send + Sync>;
 

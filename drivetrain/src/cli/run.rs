@@ -1,14 +1,18 @@
 //! `run`: starts a run of a plan and shows it until it ends.
 
 use std::path::Path;
+use std::sync::Arc;
 
+use engine_core::data::check_run_input;
 use engine_core::event::run::TriggerSource;
-use engine_core::plan::{CompiledPlan, Problems};
+use engine_core::plan::{CompiledPlan, Problems, ValidationOptions, read_with};
+use serde_json::Value;
 
 use super::arguments::RunArguments;
 use super::attend::{Interrupts, attend, leave};
 use super::complaint::{Complaint, Result};
 use super::exit::Exit;
+use super::output::count;
 use super::session::{Drive, Session, json_argument, read_standard_input};
 use crate::{Drivetrain, Error, Start};
 
@@ -16,17 +20,19 @@ pub(super) async fn run(session: &Session, arguments: RunArguments) -> Result<Ex
     // Everything that can be wrong without a store is told before there is one.
     let text = read_plan_text(&arguments.plan)?;
     let name = shown(&arguments.plan);
-    if let Err(problems) = engine_core::plan::read(&text) {
-        return Err(Complaint::plan(&name, &problems));
-    }
+    // A run that is left to others may use handlers that only they have.
+    let known_handlers = (!arguments.detach).then(|| session.handlers());
+    let plan = read_with(&text, &ValidationOptions { known_handlers })
+        .map_err(|problems| Complaint::plan(&name, &problems))?;
+    let plan = Arc::new(CompiledPlan::new(plan)?);
     let input = arguments.input.as_deref().map(|input| json_argument("--input", input)).transpose()?;
+    check_run_input(&plan, input.as_ref().unwrap_or(&Value::Null))?;
     let mut interrupts = Interrupts::new()?;
     let drivetrain = if arguments.detach {
         session.connect_or_create().await?
     } else {
         session.serve(&arguments.allow, Drive::Own).await?
     };
-    let plan = drivetrain.read_plan(&text).map_err(|error| plan_complaint(&name, error))?;
     let steps = plan.len();
     let mut start = Start::of(plan).trigger(TriggerSource::Manual);
     if let Some(input) = input {
@@ -46,7 +52,7 @@ pub(super) async fn run(session: &Session, arguments: RunArguments) -> Result<Ex
     }
     if !arguments.watch.json && !arguments.watch.quiet {
         let again = if started.fresh { "" } else { ", started before by the same request" };
-        session.output.line(format!("run {run_id}: {} steps of {name}{again}", steps));
+        session.output.line(format!("run {run_id}: {} of {name}{again}", count(steps, "step")));
     }
     let exit = attend(session, &drivetrain, &run_id, 0, &arguments.watch, &mut interrupts).await;
     leave(&drivetrain, &exit, &mut interrupts).await;
@@ -83,6 +89,6 @@ pub(super) fn plan_complaint(name: &str, error: Error) -> Complaint {
 }
 
 /// Reads and checks a plan file against what this process can do.
-pub(super) fn load_plan(drivetrain: &Drivetrain, path: &Path) -> Result<std::sync::Arc<CompiledPlan>> {
+pub(super) fn load_plan(drivetrain: &Drivetrain, path: &Path) -> Result<Arc<CompiledPlan>> {
     drivetrain.read_plan(&read_plan_text(path)?).map_err(|error| plan_complaint(&shown(path), error))
 }

@@ -1,10 +1,11 @@
 //! What one command works with: configuration, output, and the way to store and engine.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
 use engine_core::port::StateStore;
-use engine_core::port::store::RunRecord;
+use engine_core::port::store::{LeaseRequest, RunRecord};
 use engine_core::{Code, Error, RunId};
 use serde_json::Value;
 
@@ -50,6 +51,11 @@ impl Session {
             let exit = if error.code() == Code::Unsupported { Exit::Usage } else { Exit::Store };
             let shown = without_password(&url);
             let message = error.message().replace(&url, &shown);
+            // Some say already which store it is.
+            let message = match message.split_once(" cannot be opened: ") {
+                Some((_, reason)) => reason.to_owned(),
+                None => message,
+            };
             let told = Error::new(error.code(), format!("the store {shown} cannot be opened: {message}"));
             let hint = error.hint().map(|hint| hint.replace(&url, &shown));
             Complaint::from(hint.into_iter().fold(told, Error::with_hint)).exit(exit)
@@ -79,6 +85,12 @@ impl Session {
         let store = self.store().await?;
         let builder = Drivetrain::builder().config(self.config.clone()).store(store).connect_only();
         Ok(builder.build().await?)
+    }
+
+    /// The handlers that a worker of this program has.
+    pub(super) fn handlers(&self) -> BTreeSet<String> {
+        let own = (self.equip)(Drivetrain::builder()).handler_names();
+        own.into_iter().chain(equipment::BUILT_IN.iter().map(|name| (*name).to_owned())).collect()
     }
 
     /// Drives runs in this process.
@@ -118,6 +130,24 @@ impl Session {
     pub(super) async fn is_unattended(&self, drivetrain: &Drivetrain, run_id: &RunId) -> Result<bool> {
         let runs = drivetrain.store().unattended(UNATTENDED).await?;
         Ok(runs.iter().any(|run| run.run_id == *run_id))
+    }
+
+    /// Says why nobody drives a run that this process should: mostly the store takes no writes any more.
+    pub(super) async fn check_abandoned(&self, drivetrain: &Drivetrain, run_id: &RunId) -> Result<()> {
+        let holder = format!("probe-{}", std::process::id());
+        let probe = LeaseRequest { run_id: run_id.clone(), holder, duration_ms: 1 };
+        match drivetrain.store().lease(probe).await {
+            Ok(fence) => Ok(drivetrain.store().release(run_id, fence).await?),
+            Err(error) if error.code() == Code::LeaseHeld => Ok(()),
+            Err(error) => {
+                let message = format!("run {run_id} cannot go on: the store takes no writes: {}", error.message());
+                Err(Complaint::from(Error::new(error.code(), message)).hint(format!(
+                    "see that the disk is not full; what was acknowledged is safe, and drivetrain{} resume or worker \
+                     goes on from there",
+                    self.flags()
+                )))
+            }
+        }
     }
 
     /// Whether a process of ours must drive runs, as with the embedded engine, or a server does.

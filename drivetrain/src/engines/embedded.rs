@@ -4,24 +4,46 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use engine_core::Result;
 use engine_core::port::{
     Capabilities, Engine, EngineRun, EngineRunRequest, EngineStatus, SignalRequest, StartRequest, StateStore,
 };
-use engine_core::{Code, Error, Result};
 use futures_core::future::BoxFuture;
-use worker::Worker;
 
-use super::{ServeOptions, Served};
+use super::Adapter;
 use crate::config::Config;
 
+/// How to use it.
+#[cfg(feature = "embedded")]
+pub(super) const ADAPTER: Option<Adapter> = Some(Adapter { connect, serve });
+
+/// This program was built without it.
+#[cfg(not(feature = "embedded"))]
+pub(super) const ADAPTER: Option<Adapter> = None;
+
 /// Drives runs in this process.
-pub(super) fn serve(worker: Worker, config: &Config, options: ServeOptions) -> BoxFuture<'static, Result<Served>> {
-    let _ = (worker, config.embedded_lease(), options);
-    Box::pin(async { Err(Error::new(Code::Unsupported, "the in-process engine is not in this build")) })
+#[cfg(feature = "embedded")]
+fn serve(
+    worker: worker::Worker,
+    config: &Config,
+    options: super::ServeOptions,
+) -> BoxFuture<'static, Result<super::Served>> {
+    use adapter_mock::{InProcess, Options};
+
+    let options = Options { lease: config.embedded_lease(), recover: options.recover, ..Options::default() };
+    Box::pin(async move {
+        let engine = InProcess::open(worker, options).await?;
+        let stopped = engine.clone();
+        Ok(super::Served::with_stop(Arc::new(engine), move || {
+            let engine = stopped.clone();
+            Box::pin(async move { engine.shutdown().await })
+        }))
+    })
 }
 
 /// Starts runs and delivers signals; a process that serves the same store drives them.
-pub(super) fn connect(store: Arc<dyn StateStore>, _: &Config) -> BoxFuture<'static, Result<Arc<dyn Engine>>> {
+#[cfg_attr(not(feature = "embedded"), expect(dead_code, reason = "the adapter uses it"))]
+fn connect(store: Arc<dyn StateStore>, _: &Config) -> BoxFuture<'static, Result<Arc<dyn Engine>>> {
     Box::pin(async { Ok(Arc::new(Client { store }) as Arc<dyn Engine>) })
 }
 

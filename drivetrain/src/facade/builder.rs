@@ -209,6 +209,12 @@ impl Builder {
         self
     }
 
+    /// The handlers that were registered so far, without the built-in ones.
+    #[must_use]
+    pub fn handler_names(&self) -> BTreeSet<String> {
+        self.handlers.names().map(ToString::to_string).collect()
+    }
+
     fn setting(mut self, path: &str, text: &str) -> Self {
         let set = self.config.set(path, text).map_err(wrong);
         self.note(set);

@@ -40,7 +40,9 @@ struct Invoice {
 async fn invoice(context: StepContext, invoice: Invoice) -> Result<serde_json::Value, StepError> {
     // How far it is shows in `drivetrain status`; the token is the same over all retries of this step.
     context.progress(0.5);
-    Ok(json!({"to": invoice.customer, "euros": invoice.cents / 100, "reference": &context.idempotency_token[..8]}))
+    Ok(
+        json!({"to": invoice.customer, "euros": invoice.cents / 100, "reference": &context.idempotency_token[..8]}),
+    )
 }
 
 const PLAN: &str = r#"

@@ -47,14 +47,39 @@ fn assert_only(folder: &Path, expected: &[&str]) {
 fn the_help_of_every_command() {
     let folder = tempfile::tempdir().unwrap();
     for command in [
-        "", "run", "plan", "plan check", "plan graph", "plan schema", "list", "status", "events", "pause", "resume",
-        "cancel", "retry", "skip", "complete", "approve", "rerun", "copy", "worker", "checkpoint",
-        "checkpoint list", "checkpoint create", "checkpoint restore", "checkpoint prune", "doctor", "config",
-        "config show", "completions",
+        "",
+        "run",
+        "plan",
+        "plan check",
+        "plan graph",
+        "plan schema",
+        "list",
+        "status",
+        "events",
+        "pause",
+        "resume",
+        "cancel",
+        "retry",
+        "skip",
+        "complete",
+        "approve",
+        "rerun",
+        "copy",
+        "worker",
+        "checkpoint",
+        "checkpoint list",
+        "checkpoint create",
+        "checkpoint restore",
+        "checkpoint prune",
+        "doctor",
+        "config",
+        "config show",
+        "completions",
     ] {
         let mut words: Vec<&str> = command.split_whitespace().collect();
         words.push("--help");
-        let name = if command.is_empty() { "help".to_owned() } else { format!("help {command}").replace(' ', "_") };
+        let name =
+            if command.is_empty() { "help".to_owned() } else { format!("help {command}").replace(' ', "_") };
         insta::assert_snapshot!(name, told(folder.path(), &words));
     }
 }
@@ -62,10 +87,15 @@ fn the_help_of_every_command() {
 #[test]
 fn every_example_plan_passes_its_check() {
     let plans = [
-        "examples/hello.yaml", "examples/order-saga.yaml", "examples/approval.yaml", "examples/nightly-fanout.yaml",
-        "examples/etl/plan.yaml", "examples/flaky-http/plan.yaml",
+        "examples/hello.yaml",
+        "examples/order-saga.yaml",
+        "examples/approval.yaml",
+        "examples/nightly-fanout.yaml",
+        "examples/etl/plan.yaml",
+        "examples/flaky-http/plan.yaml",
     ];
-    let arguments: Vec<&str> = ["plan", "check", "--handlers", "none-besides-the-built-in"].into_iter().chain(plans).collect();
+    let arguments: Vec<&str> =
+        ["plan", "check", "--handlers", "none-besides-the-built-in"].into_iter().chain(plans).collect();
     insta::assert_snapshot!(told(repository(), &arguments));
 }
 
@@ -114,7 +144,8 @@ fn what_is_said_to_bad_input() {
     ]
     .iter()
     .map(|arguments| {
-        let shown: Vec<&str> = arguments.iter().map(|word| if *word == hello { "hello.yaml" } else { word }).collect();
+        let shown: Vec<&str> =
+            arguments.iter().map(|word| if *word == hello { "hello.yaml" } else { word }).collect();
         format!("$ drivetrain {}\n{}", shown.join(" "), told(folder.path(), arguments))
     })
     .collect();
@@ -149,15 +180,22 @@ fn passwords_are_in_no_message() {
 #[test]
 fn the_effective_configuration_says_where_each_value_comes_from() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("drivetrain.toml"), "tenant = \"acme\"\n[temporal]\napi_key = \"hunter2\"\n").unwrap();
+    std::fs::write(
+        folder.path().join("drivetrain.toml"),
+        "tenant = \"acme\"\n[temporal]\napi_key = \"hunter2\"\n",
+    )
+    .unwrap();
     insta::assert_snapshot!(told(folder.path(), &["--set", "signal_timeout_ms=5", "config", "show"]));
 }
 
 #[test]
 fn the_doctor_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let said = told(folder.path(), &["--engine", "conductor", "--set", "exec.allow=sh,no-such-program", "doctor"]);
-    for expected in ["exit code 1", "problem  engine", "warning  exec", "is not there yet", "1 problem, 1 warning"] {
+    let said =
+        told(folder.path(), &["--engine", "conductor", "--set", "exec.allow=sh,no-such-program", "doctor"]);
+    for expected in
+        ["exit code 1", "problem  engine", "warning  exec", "is not there yet", "1 problem, 1 warning"]
+    {
         assert!(said.contains(expected), "{expected}: {said}");
     }
     assert_only(folder.path(), &[]);

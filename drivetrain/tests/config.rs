@@ -15,7 +15,10 @@ fn load(file: &str, environment: &[(&str, &str)], flags: &[(&str, &str)]) -> Res
         file: None,
         folder: Some(folder.path().to_owned()),
         environment: environment.iter().map(owned).collect(),
-        flags: flags.iter().map(|(key, value)| (format!("--set {key}"), (*key).to_owned(), (*value).to_owned())).collect(),
+        flags: flags
+            .iter()
+            .map(|(key, value)| (format!("--set {key}"), (*key).to_owned(), (*value).to_owned()))
+            .collect(),
     })
 }
 
@@ -23,14 +26,18 @@ fn load(file: &str, environment: &[(&str, &str)], flags: &[(&str, &str)]) -> Res
 fn problems(file: &str, environment: &[(&str, &str)], flags: &[(&str, &str)]) -> String {
     let told = load(file, environment, flags).unwrap_err();
     let name = |place: &str| place.rsplit('/').next().unwrap_or_default().to_owned();
-    let lines = told.0.iter().map(|problem| format!("{}: {} ({})", name(&problem.place), problem.message, problem.hint));
+    let lines = told
+        .0
+        .iter()
+        .map(|problem| format!("{}: {} ({})", name(&problem.place), problem.message, problem.hint));
     lines.collect::<Vec<_>>().join("\n")
 }
 
 #[test]
 fn a_flag_wins_over_a_variable_and_that_over_the_file_and_that_over_the_default() {
     let file = "tenant = \"file\"\nproject = \"file\"\nenvironment = \"file\"\n";
-    let environment = [("DRIVETRAIN_TENANT", "variable"), ("DRIVETRAIN_PROJECT", "variable"), ("HOME", "/root")];
+    let environment =
+        [("DRIVETRAIN_TENANT", "variable"), ("DRIVETRAIN_PROJECT", "variable"), ("HOME", "/root")];
     let config = load(file, &environment, &[("tenant", "flag")]).unwrap();
     assert_eq!(config.tenant().unwrap().as_str(), "flag");
     assert_eq!(config.project(), "variable");
@@ -50,7 +57,11 @@ fn everything_that_is_wrong_is_told_at_once_with_its_place_and_the_right_key() {
     let file = "engin = \"embedded\"\n\n[store]\nurl = 7\ndurabilty = \"full\"\ndurability = \"maybe\"\n\n[exce]\nallow = []\n";
     insta::assert_snapshot!(problems(
         file,
-        &[("DRIVETRAIN_STORE_ULR", "x"), ("DRIVETRAIN_EMBEDDED_LEASE_MS", "soon"), ("DRIVETRAIN_SECRET_KEY", "x")],
+        &[
+            ("DRIVETRAIN_STORE_ULR", "x"),
+            ("DRIVETRAIN_EMBEDDED_LEASE_MS", "soon"),
+            ("DRIVETRAIN_SECRET_KEY", "x")
+        ],
         &[("worker.claim", "3")],
     ));
 }
@@ -97,7 +108,8 @@ fn every_sample_has_only_keys_that_there_are() {
     assert!(samples.len() >= 6);
     for sample in samples {
         let sources = Sources { file: Some(sample.clone()), ..Sources::default() };
-        let config = Config::load(&sources).unwrap_or_else(|problems| panic!("{}: {problems}", sample.display()));
+        let config =
+            Config::load(&sources).unwrap_or_else(|problems| panic!("{}: {problems}", sample.display()));
         assert!(drivetrain::engines::find(&config.engine()).is_ok(), "{}", sample.display());
     }
 }
@@ -145,5 +157,9 @@ fn check_generated(path: &Path, marker: &str, content: &str) {
         std::fs::write(path, &fresh).unwrap();
         return;
     }
-    assert!(text == fresh, "{} is stale: run UPDATE_DOCS=1 cargo test -p drivetrain --test config", path.display());
+    assert!(
+        text == fresh,
+        "{} is stale: run UPDATE_DOCS=1 cargo test -p drivetrain --test config",
+        path.display()
+    );
 }

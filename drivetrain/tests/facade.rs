@@ -10,8 +10,8 @@ use drivetrain::{Ask, Code, Decision, Drivetrain, ListFilter, Rerun, Start, Step
 use engine_core::event::Body;
 use engine_core::machine::RunStatus;
 use engine_core::port::{
-    Authorization, AuthorizationRequest, Authorizer, Capabilities, Engine, EngineRun, EngineRunRequest, EngineStatus,
-    Operation, SignalRequest, StartRequest,
+    Authorization, AuthorizationRequest, Authorizer, Capabilities, Engine, EngineRun, EngineRunRequest,
+    EngineStatus, Operation, SignalRequest, StartRequest,
 };
 use engine_core::{Result, RunId};
 use serde_json::json;
@@ -143,8 +143,13 @@ async fn another_tenants_run_is_not_found() {
     let engine: Arc<dyn Engine> = Arc::new(Idle);
     let ours = idle().await;
     let run = started(&ours).await;
-    let theirs =
-        Drivetrain::builder().engine(engine).store(ours.store().clone()).tenant("other").build().await.unwrap();
+    let theirs = Drivetrain::builder()
+        .engine(engine)
+        .store(ours.store().clone())
+        .tenant("other")
+        .build()
+        .await
+        .unwrap();
     for error in [
         theirs.get(&run).await.unwrap_err(),
         theirs.pause(&run).await.unwrap_err(),

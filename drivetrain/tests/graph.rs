@@ -41,7 +41,10 @@ fn a_plan_as_svg() {
 fn every_step_of_a_large_plan_has_a_place_of_its_own() {
     let text = include_str!("../../examples/nightly-fanout.yaml");
     let picture = svg::render(&Drawing::of(&CompiledPlan::read(text).unwrap()));
-    let places: std::collections::BTreeSet<&str> =
-        picture.lines().filter(|line| line.starts_with("<g>")).filter_map(|line| line.split("<rect ").nth(1)?.split(" width").next()).collect();
+    let places: std::collections::BTreeSet<&str> = picture
+        .lines()
+        .filter(|line| line.starts_with("<g>"))
+        .filter_map(|line| line.split("<rect ").nth(1)?.split(" width").next())
+        .collect();
     assert_eq!(places.len(), 101);
 }

@@ -5,7 +5,7 @@
 //! - `append`: the rules of appending, pure, the same for all three;
 //! - `commit`: group commit: one writer takes all that waits, commits once, acknowledges then;
 //! - `sql`: every query that reads the same for both databases, compiled for each of them;
-//! - `content`: what is stored beside the log, and how it is checked;
+//! - `content`: what is stored beside the log, and how it is checked; `stored`: events as the columns of a row;
 //! - `wake`: readers are told of new events and signals instead of asking for them;
 //! - `suite` (feature): the tests that any store must pass.
 //!
@@ -24,6 +24,8 @@ mod page;
 pub mod postgres;
 mod retry;
 pub mod sqlite;
+mod stored;
+
 #[cfg(feature = "suite")]
 pub mod suite;
 mod tail;

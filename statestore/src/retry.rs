@@ -13,26 +13,33 @@ pub(crate) struct Failure {
     pub(crate) away: bool,
     /// Whether it is the database that failed. Otherwise the request was refused, and the database is fine.
     pub(crate) database: bool,
+    /// Whether it is only what was remembered that is no longer true: the same succeeds at once after a look.
+    pub(crate) stale: bool,
     pub(crate) error: Error,
 }
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self { away: false, database: false, error }
+        Self { away: false, database: false, stale: false, error }
     }
 }
 
 impl Failure {
     /// The database is away or busy.
     pub(crate) fn away(cause: impl std::fmt::Display) -> Self {
-        Self { away: true, database: true, error: unavailable(cause) }
+        Self { away: true, database: true, stale: false, error: unavailable(cause) }
+    }
+
+    /// What was remembered of the database is no longer true.
+    pub(crate) fn stale() -> Self {
+        Self { stale: true, ..Self::away("another process has written meanwhile") }
     }
 
     /// The database cannot do what it was asked, and never will.
     pub(crate) fn broken(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         let cause = cause.into();
         let error = Error::new(Code::Internal, format!("the database refused a statement: {cause}"));
-        Self { away: false, database: true, error: error.with_source(cause) }
+        Self { away: false, database: true, stale: false, error: error.with_source(cause) }
     }
 }
 

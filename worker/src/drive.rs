@@ -32,7 +32,7 @@ pub(crate) async fn drive<'a, T>(
             Poll::Ready(ended) => return Poll::Ready(ended),
             Poll::Pending => {}
         }
-        let timer = timer.get_or_insert_with(|| time.sleep_until(deadline));
+        let timer = timer.get_or_insert_with(|| time.alarm(deadline));
         if timer.poll_unpin(context).is_ready() {
             call.drop_quietly();
             return Poll::Ready(Ended::TimedOut);

@@ -128,7 +128,7 @@ impl<'a> Pump<'a> {
             }
             let now = self.time.now();
             if let Some(next) = self.next.filter(|next| now < *next) {
-                let waiting = self.waiting.get_or_insert_with(|| self.time.sleep_until(next));
+                let waiting = self.waiting.get_or_insert_with(|| self.time.alarm(next));
                 if waiting.poll_unpin(context) == Poll::Pending {
                     return;
                 }

@@ -44,6 +44,12 @@ pub struct ReadyStep {
 }
 
 impl ReadyStep {
+    /// The run.
+    #[must_use]
+    pub fn run_id(&self) -> &RunId {
+        &self.run_id
+    }
+
     /// What must be in the log before the handler is called. For a compensation it only says who does what.
     #[must_use]
     pub fn started(&self) -> &StepStarted {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use engine_core::{RunId, Timestamp};
 use engine_core::event::Event;
 use engine_core::machine::{RunStatus, RunSubstatus, StepSubstatus};
 use engine_core::projection::{Projection, RunSnapshot};
+use engine_core::{RunId, Timestamp};
 use futures_util::StreamExt as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -34,9 +34,11 @@ pub(super) struct Interrupts {
 
 impl Interrupts {
     pub(super) fn new() -> Result<Self> {
-        let listen = |kind| signal(kind).map_err(|cause| {
-            Complaint::new(Exit::Failure, format!("signals of the system cannot be heard: {cause}"))
-        });
+        let listen = |kind| {
+            signal(kind).map_err(|cause| {
+                Complaint::new(Exit::Failure, format!("signals of the system cannot be heard: {cause}"))
+            })
+        };
         Ok(Self { keyboard: listen(SignalKind::interrupt())?, terminate: listen(SignalKind::terminate())? })
     }
 
@@ -194,7 +196,12 @@ pub(super) async fn leave(drivetrain: &Drivetrain, exit: &Result<Exit>, interrup
 }
 
 /// The last words about a run.
-async fn conclude(session: &Session, drivetrain: &Drivetrain, run_id: &RunId, snapshot: &RunSnapshot) -> Result<()> {
+async fn conclude(
+    session: &Session,
+    drivetrain: &Drivetrain,
+    run_id: &RunId,
+    snapshot: &RunSnapshot,
+) -> Result<()> {
     let output = session.output;
     output.line(headline(session, run_id, snapshot));
     if let Some(error) = &snapshot.error {
@@ -222,7 +229,9 @@ async fn conclude(session: &Session, drivetrain: &Drivetrain, run_id: &RunId, sn
             (Some(value), _) => {
                 output.line(format!("output: {}", serde_json::to_string_pretty(&value).unwrap_or_default()));
             }
-            (None, Some(artifact)) => output.line(format!("output: {} (large, kept as an artifact)", artifact.uri)),
+            (None, Some(artifact)) => {
+                output.line(format!("output: {} (large, kept as an artifact)", artifact.uri))
+            }
             (None, None) => {}
         }
     }
@@ -280,7 +289,10 @@ pub(super) fn advice(session: &Session, run_id: &RunId, snapshot: &RunSnapshot) 
         lines.push(command(&format!("complete {run_id} {}", step.step_id)));
     }
     for step in snapshot.steps.iter().filter(|step| step.held) {
-        lines.push(format!("step {} has failed and holds the run; do it again, or go on without it:", step.step_id));
+        lines.push(format!(
+            "step {} has failed and holds the run; do it again, or go on without it:",
+            step.step_id
+        ));
         lines.push(command(&format!("retry {run_id} {}", step.step_id)));
         lines.push(command(&format!("skip {run_id} {}", step.step_id)));
     }

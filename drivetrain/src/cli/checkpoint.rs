@@ -40,7 +40,10 @@ pub(super) async fn checkpoint(session: &Session, command: CheckpointCommand) ->
             let record = session.run(&drivetrain, &run.run).await?;
             let id = name.map(CheckpointId::new).transpose()?;
             let checkpoint = drivetrain.checkpoint(&record.run_id, id).await?;
-            output.line(format!("checkpoint {} up to event {}", checkpoint.checkpoint_id, checkpoint.up_to_seq));
+            output.line(format!(
+                "checkpoint {} up to event {}",
+                checkpoint.checkpoint_id, checkpoint.up_to_seq
+            ));
         }
         CheckpointCommand::Restore { run, name, launch } => {
             let mut launch = Launch::new(session, launch).await?;
@@ -50,7 +53,9 @@ pub(super) async fn checkpoint(session: &Session, command: CheckpointCommand) ->
                 None => newest(&launch, &record.run_id).await?,
             };
             let started = launch.drivetrain.restore(&record.run_id, id.clone()).await?;
-            return launch.attend(session, &started, &format!("from checkpoint {id} of {}", record.run_id)).await;
+            return launch
+                .attend(session, &started, &format!("from checkpoint {id} of {}", record.run_id))
+                .await;
         }
         CheckpointCommand::Prune { run, keep } => {
             let drivetrain = session.connect().await?;

@@ -51,7 +51,10 @@ impl Complaint {
                 _ => file.to_owned(),
             };
             let path = if problem.path.is_empty() { "plan" } else { &problem.path };
-            message.push_str(&format!("\n  {place}: {path}: {} ({}) [{}]", problem.message, problem.hint, problem.code));
+            message.push_str(&format!(
+                "\n  {place}: {path}: {} ({}) [{}]",
+                problem.message, problem.hint, problem.code
+            ));
         }
         Self::new(Exit::Invalid, message)
     }
@@ -88,8 +91,11 @@ impl From<ConfigProblems> for Complaint {
             1 => "1 problem".to_owned(),
             several => format!("{several} problems"),
         };
-        Self::usage(format!("the configuration has {count}\n  {}", problems.to_string().replace('\n', "\n  ")))
-            .hint("`drivetrain config show` prints what holds; docs/configuration.md lists every key")
+        Self::usage(format!(
+            "the configuration has {count}\n  {}",
+            problems.to_string().replace('\n', "\n  ")
+        ))
+        .hint("`drivetrain config show` prints what holds; docs/configuration.md lists every key")
     }
 }
 

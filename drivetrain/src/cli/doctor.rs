@@ -58,7 +58,9 @@ pub(super) async fn doctor(global: &Global, json: bool, output: Output, equip: E
         Ok(config) => {
             findings.push(match &config.file {
                 Some(file) => Finding::ok("configuration", file.display().to_string()),
-                None => Finding::ok("configuration", format!("defaults; there is no {FILE_NAME} in this folder")),
+                None => {
+                    Finding::ok("configuration", format!("defaults; there is no {FILE_NAME} in this folder"))
+                }
             });
             findings.push(engine(&config));
             let session = Session { config, output, equip };
@@ -66,7 +68,12 @@ pub(super) async fn doctor(global: &Global, json: bool, output: Output, equip: E
             findings.extend(equipment(&session.config));
         }
         Err(problems) => findings.extend(problems.0.into_iter().map(|problem| {
-            Finding::bad("configuration", Health::Problem, format!("{}: {}", problem.place, problem.message), problem.hint)
+            Finding::bad(
+                "configuration",
+                Health::Problem,
+                format!("{}: {}", problem.place, problem.message),
+                problem.hint,
+            )
         })),
     }
     let worst = findings.iter().any(|finding| finding.health == Health::Problem);
@@ -97,7 +104,8 @@ fn print(output: Output, findings: &[Finding]) {
 
 fn engine(config: &Config) -> Finding {
     let name = config.engine();
-    let built: Vec<String> = ENGINES.iter().filter(|entry| entry.is_built()).map(|entry| entry.names()).collect();
+    let built: Vec<String> =
+        ENGINES.iter().filter(|entry| entry.is_built()).map(|entry| entry.names()).collect();
     match engines::find(&name) {
         Ok(entry) if entry.is_built() => {
             Finding::ok("engine", format!("{name}: {}; in this program: {}", entry.about, built.join(", ")))
@@ -106,9 +114,14 @@ fn engine(config: &Config) -> Finding {
             "engine",
             Health::Problem,
             format!("{name} is not in this program"),
-            format!("choose another with --engine, or build one that has it; this one has: {}", built.join(", ")),
+            format!(
+                "choose another with --engine, or build one that has it; this one has: {}",
+                built.join(", ")
+            ),
         ),
-        Err(error) => Finding::bad("engine", Health::Problem, error.message(), error.hint().unwrap_or_default()),
+        Err(error) => {
+            Finding::bad("engine", Health::Problem, error.message(), error.hint().unwrap_or_default())
+        }
     }
 }
 
@@ -146,7 +159,9 @@ async fn store(session: &Session) -> Vec<Finding> {
             format!("drivetrain{} worker drives them; resume or cancel RUN does one", session.flags()),
         )),
         Ok(_) => {}
-        Err(error) => findings.push(Finding::bad("store", Health::Problem, error.message(), "see docs/statestore.md")),
+        Err(error) => {
+            findings.push(Finding::bad("store", Health::Problem, error.message(), "see docs/statestore.md"))
+        }
     }
     findings
 }
@@ -155,7 +170,8 @@ fn equipment(config: &Config) -> Vec<Finding> {
     let mut findings = vec![Finding::ok("handlers", format!("built in: {}", BUILT_IN.join(", ")))];
     let programs = config.exec_allow();
     if programs.is_empty() {
-        findings.push(Finding::ok("exec", "may start nothing; allow programs with exec.allow or --allow-exec"));
+        findings
+            .push(Finding::ok("exec", "may start nothing; allow programs with exec.allow or --allow-exec"));
     }
     for program in programs {
         let place = program.split_once('=').map_or(program.as_str(), |(_, place)| place);

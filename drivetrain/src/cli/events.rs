@@ -48,9 +48,16 @@ fn log_line(session: &Session, event: &Event) -> String {
     let output = session.output;
     let subject = event.subject.as_ref().map_or_else(
         || "run".to_owned(),
-        |subject| if subject.attempt > 1 { format!("{}#{}", subject.step, subject.attempt) } else { subject.step.to_string() },
+        |subject| {
+            if subject.attempt > 1 {
+                format!("{}#{}", subject.step, subject.attempt)
+            } else {
+                subject.step.to_string()
+            }
+        },
     );
-    let (tone, text) = tell(event).map_or((Tone::Quiet, String::new()), |telling| (telling.tone, telling.text));
+    let (tone, text) =
+        tell(event).map_or((Tone::Quiet, String::new()), |telling| (telling.tone, telling.text));
     format!(
         "{:>5}  {}  {:<22}  {:<20}  {}",
         event.run_seq,
@@ -82,7 +89,10 @@ pub(super) fn tell(event: &Event) -> Option<Telling> {
         Body::RunDrained(drained) if drained.timed_out => (
             Tone::Careful,
             true,
-            format!("stopped waiting for {} in flight", super::output::count(drained.in_flight.len(), "step")),
+            format!(
+                "stopped waiting for {} in flight",
+                super::output::count(drained.in_flight.len(), "step")
+            ),
         ),
         Body::RunDrained(_) => (Tone::Quiet, false, "nothing in flight any more".to_owned()),
         Body::RunResumed(_) => (Tone::Plain, true, "resumed".to_owned()),
@@ -94,7 +104,11 @@ pub(super) fn tell(event: &Event) -> Option<Telling> {
         Body::RunCancelled(_) => (Tone::Careful, false, "cancelled".to_owned()),
         Body::StepStarted(started) => (Tone::Plain, false, format!("started ({})", started.handler)),
         Body::StepRetried(retried) => {
-            let again = if retried.delay_ms == 0 { "at once".to_owned() } else { format!("in {}", duration(retried.delay_ms)) };
+            let again = if retried.delay_ms == 0 {
+                "at once".to_owned()
+            } else {
+                format!("in {}", duration(retried.delay_ms))
+            };
             (Tone::Careful, true, format!("failed, again {again}: {}", error(&retried.error)))
         }
         Body::StepWaiting(waiting) => {
@@ -108,19 +122,32 @@ pub(super) fn tell(event: &Event) -> Option<Telling> {
         Body::StepFailed(failed) => (Tone::Bad, true, format!("failed: {}", error(&failed.error))),
         Body::StepSkipped(skipped) => (Tone::Quiet, true, format!("skipped ({})", skipped.reason)),
         Body::StepCancelled(cancelled) => (Tone::Careful, true, format!("cancelled ({})", cancelled.reason)),
-        Body::StepRetryRequested(retry) => (Tone::Careful, true, format!("to be done again ({})", retry.reason)),
+        Body::StepRetryRequested(retry) => {
+            (Tone::Careful, true, format!("to be done again ({})", retry.reason))
+        }
         Body::CompensationStarted(_) => (Tone::Careful, false, "being undone".to_owned()),
         Body::CompensationCompleted(_) => (Tone::Careful, true, "undone".to_owned()),
-        Body::CompensationFailed(failed) => (Tone::Bad, true, format!("could not be undone: {}", error(&failed.error))),
-        Body::SignalAccepted(signal) => (Tone::Plain, true, format!("{} by {}", signal.signal_type, signal.actor)),
+        Body::CompensationFailed(failed) => {
+            (Tone::Bad, true, format!("could not be undone: {}", error(&failed.error)))
+        }
+        Body::SignalAccepted(signal) => {
+            (Tone::Plain, true, format!("{} by {}", signal.signal_type, signal.actor))
+        }
         Body::SignalRejected(signal) => (
             Tone::Careful,
             true,
-            format!("{} by {} refused: {} [{}]", signal.signal_type, signal.actor, signal.message, signal.code),
+            format!(
+                "{} by {} refused: {} [{}]",
+                signal.signal_type, signal.actor, signal.message, signal.code
+            ),
         ),
         Body::TimerFired(_) => return None,
-        Body::HumanReviewRequested(review) => (Tone::Careful, true, format!("asks for review: {}", review.reason)),
-        Body::CheckpointCreated(checkpoint) => (Tone::Quiet, true, format!("checkpoint {}", checkpoint.checkpoint_id)),
+        Body::HumanReviewRequested(review) => {
+            (Tone::Careful, true, format!("asks for review: {}", review.reason))
+        }
+        Body::CheckpointCreated(checkpoint) => {
+            (Tone::Quiet, true, format!("checkpoint {}", checkpoint.checkpoint_id))
+        }
         Body::AlertRaised(alert) => (Tone::Bad, true, format!("alert {}: {}", alert.code, alert.message)),
         _ => return None,
     };

@@ -1,7 +1,7 @@
 //! `list`: runs, newest first.
 
-use engine_core::machine::RunStatus;
 use engine_core::PlanId;
+use engine_core::machine::RunStatus;
 use engine_core::port::store::RunRecord;
 use serde_json::json;
 
@@ -45,7 +45,8 @@ pub(super) async fn list(session: &Session, arguments: ListArguments) -> Result<
         return Ok(Exit::Success);
     }
     let row = |run: &RunRecord| {
-        let took = run.ended_at.map_or_else(String::new, |ended| duration(ended.millis_since(run.created_at)));
+        let took =
+            run.ended_at.map_or_else(String::new, |ended| duration(ended.millis_since(run.created_at)));
         vec![
             (Tone::Plain, run.run_id.to_string()),
             (tone(run.status), run.status.to_string()),
@@ -62,7 +63,8 @@ pub(super) async fn list(session: &Session, arguments: ListArguments) -> Result<
 fn read_status(text: &str) -> Result<RunStatus> {
     RunStatus::parse(&text.to_uppercase()).ok_or_else(|| {
         let known: Vec<&str> = RunStatus::ALL.iter().map(|status| status.as_str()).collect();
-        Complaint::usage(format!("there is no status {text:?}")).hint(format!("use one of {}", known.join(", ")))
+        Complaint::usage(format!("there is no status {text:?}"))
+            .hint(format!("use one of {}", known.join(", ")))
     })
 }
 

@@ -118,7 +118,9 @@ fn show(session: &Session, json: bool) -> Exit {
     }
     match &session.config.file {
         Some(file) => output.line(output.paint(Tone::Quiet, &format!("# {}", file.display()))),
-        None => output.line(output.paint(Tone::Quiet, "# no drivetrain.toml here; these are defaults, variables and flags")),
+        None => output.line(
+            output.paint(Tone::Quiet, "# no drivetrain.toml here; these are defaults, variables and flags"),
+        ),
     }
     let rows: Vec<Vec<(Tone, String)>> = session
         .config
@@ -126,7 +128,11 @@ fn show(session: &Session, json: bool) -> Exit {
         .into_iter()
         .map(|shown| {
             let value = shown.value.unwrap_or_else(|| "-".to_owned());
-            vec![(Tone::Plain, shown.path.to_owned()), (Tone::Plain, value), (Tone::Quiet, shown.source.to_string())]
+            vec![
+                (Tone::Plain, shown.path.to_owned()),
+                (Tone::Plain, value),
+                (Tone::Quiet, shown.source.to_string()),
+            ]
         })
         .collect();
     output.table(&["KEY", "VALUE", "FROM"], &rows);

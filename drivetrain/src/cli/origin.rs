@@ -7,11 +7,11 @@ use super::attend::{Interrupts, attend, leave};
 use super::complaint::Result;
 use super::exit::Exit;
 use super::run::load_plan;
-use super::session::{Drive, Session, json_argument};
+use super::session::{Session, json_argument};
 use super::signal::check_step;
+use crate::Drivetrain;
 use crate::facade::origin::{Rerun, RerunFrom};
 use crate::facade::start::Started;
-use crate::Drivetrain;
 
 pub(super) async fn rerun(session: &Session, arguments: RerunArguments) -> Result<Exit> {
     let input = arguments.input.as_deref().map(|input| json_argument("--input", input)).transpose()?;
@@ -53,8 +53,7 @@ impl Launch {
         let interrupts = Interrupts::new()?;
         // Without a store there is no source either: tell that, and make none.
         let client = session.connect().await?;
-        let drivetrain =
-            if arguments.detach { client } else { session.serve(&arguments.allow, Drive::Own).await? };
+        let drivetrain = if arguments.detach { client } else { session.serve(&arguments.allow).await? };
         Ok(Self { drivetrain, arguments, interrupts })
     }
 

@@ -83,8 +83,9 @@ fn load(path: &Path, options: &ValidationOptions) -> Result<CompiledPlan> {
 /// Writes a file so that it is there as a whole or as it was.
 fn write_whole(path: &Path, text: &str) -> Result<()> {
     let refuse = |cause: std::io::Error| {
-        Complaint::new(Exit::Failure, format!("{} cannot be written: {cause}", path.display()))
-            .hint("see that its folder is there, that this user may write to it, and that the disk is not full")
+        Complaint::new(Exit::Failure, format!("{} cannot be written: {cause}", path.display())).hint(
+            "see that its folder is there, that this user may write to it, and that the disk is not full",
+        )
     };
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.part", std::process::id()));

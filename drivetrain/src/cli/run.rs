@@ -13,7 +13,7 @@ use super::attend::{Interrupts, attend, leave};
 use super::complaint::{Complaint, Result};
 use super::exit::Exit;
 use super::output::count;
-use super::session::{Drive, Session, json_argument, read_standard_input};
+use super::session::{Session, json_argument, read_standard_input};
 use crate::{Drivetrain, Error, Start};
 
 pub(super) async fn run(session: &Session, arguments: RunArguments) -> Result<Exit> {
@@ -31,7 +31,7 @@ pub(super) async fn run(session: &Session, arguments: RunArguments) -> Result<Ex
     let drivetrain = if arguments.detach {
         session.connect_or_create().await?
     } else {
-        session.serve(&arguments.allow, Drive::Own).await?
+        session.serve(&arguments.allow).await?
     };
     let steps = plan.len();
     let mut start = Start::of(plan).trigger(TriggerSource::Manual);
@@ -70,7 +70,8 @@ pub(super) fn read_plan_text(path: &Path) -> Result<String> {
             std::io::ErrorKind::InvalidData => "a plan is text in UTF-8, YAML or JSON",
             _ => "see that it is a file and that this user may read it",
         };
-        Complaint::new(Exit::Invalid, format!("the plan {} cannot be read: {cause}", path.display())).hint(hint)
+        Complaint::new(Exit::Invalid, format!("the plan {} cannot be read: {cause}", path.display()))
+            .hint(hint)
     })
 }
 

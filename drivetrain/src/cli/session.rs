@@ -29,15 +29,6 @@ pub(super) struct Session {
     pub(super) equip: Equip,
 }
 
-/// Which runs this process drives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Drive {
-    /// Those that are started here.
-    Own,
-    /// Also those that others have left behind.
-    All,
-}
-
 impl Session {
     pub(super) fn new(global: &Global, output: Output, equip: Equip) -> Result<Self> {
         Ok(Self { config: Config::load(&sources(global)?)?, output, equip })
@@ -73,8 +64,11 @@ impl Session {
     pub(super) async fn connect(&self) -> Result<Drivetrain> {
         if self.nothing_yet() {
             let url = without_password(&self.config.store_url());
-            return Err(Complaint::new(Exit::NotFound, format!("there is no store at {url}: nothing was run with it yet"))
-                .hint("run a plan first, go to the folder where you did, or name the store with --store"));
+            return Err(Complaint::new(
+                Exit::NotFound,
+                format!("there is no store at {url}: nothing was run with it yet"),
+            )
+            .hint("run a plan first, go to the folder where you did, or name the store with --store"));
         }
         self.connect_or_create().await
     }
@@ -94,7 +88,7 @@ impl Session {
     }
 
     /// Drives runs in this process.
-    pub(super) async fn serve(&self, allow: &AllowArguments, drive: Drive) -> Result<Drivetrain> {
+    pub(super) async fn serve(&self, allow: &AllowArguments) -> Result<Drivetrain> {
         let mut config = self.config.clone();
         extend(&mut config, "exec.allow", self.config.exec_allow(), &allow.allow_exec)?;
         extend(&mut config, "http.allow", self.config.http_allow(), &allow.allow_http)?;
@@ -102,7 +96,7 @@ impl Session {
         engines::find(&config.engine())?.check()?;
         equipment::builtins(&config)?;
         let store = self.store().await?;
-        let builder = Drivetrain::builder().config(config).store(store).recover(drive == Drive::All);
+        let builder = Drivetrain::builder().config(config).store(store);
         Ok((self.equip)(builder).build().await?)
     }
 
@@ -119,8 +113,11 @@ impl Session {
             Code::NotFound => {
                 let tenant = &drivetrain.scope().tenant_id;
                 let store = without_password(&self.config.store_url());
-                Complaint::from(Error::new(Code::NotFound, format!("tenant {tenant} has no run {named} in {store}")))
-                    .hint("`drivetrain list` shows the runs there are; --store and --tenant look elsewhere")
+                Complaint::from(Error::new(
+                    Code::NotFound,
+                    format!("tenant {tenant} has no run {named} in {store}"),
+                ))
+                .hint("`drivetrain list` shows the runs there are; --store and --tenant look elsewhere")
             }
             _ => error.into(),
         })
@@ -140,7 +137,8 @@ impl Session {
             Ok(fence) => Ok(drivetrain.store().release(run_id, fence).await?),
             Err(error) if error.code() == Code::LeaseHeld => Ok(()),
             Err(error) => {
-                let message = format!("run {run_id} cannot go on: the store takes no writes: {}", error.message());
+                let message =
+                    format!("run {run_id} cannot go on: the store takes no writes: {}", error.message());
                 Err(Complaint::from(Error::new(error.code(), message)).hint(format!(
                     "see that the disk is not full; what was acknowledged is safe, and drivetrain{} resume or worker \
                      goes on from there",
@@ -219,8 +217,9 @@ pub(super) fn json_argument(what: &str, text: &str) -> Result<Value> {
     let (place, json) = if text == "-" {
         (format!("{what} (standard input)"), read_standard_input(what)?)
     } else if let Some(file) = text.strip_prefix('@') {
-        let json = std::fs::read_to_string(file)
-            .map_err(|cause| Complaint::new(Exit::Invalid, format!("{what}: {file} cannot be read: {cause}")))?;
+        let json = std::fs::read_to_string(file).map_err(|cause| {
+            Complaint::new(Exit::Invalid, format!("{what}: {file} cannot be read: {cause}"))
+        })?;
         (format!("{what} ({file})"), json)
     } else {
         (what.to_owned(), text.to_owned())
@@ -233,6 +232,7 @@ pub(super) fn json_argument(what: &str, text: &str) -> Result<Value> {
 
 /// All of standard input.
 pub(super) fn read_standard_input(what: &str) -> Result<String> {
-    std::io::read_to_string(std::io::stdin())
-        .map_err(|cause| Complaint::new(Exit::Invalid, format!("{what}: standard input cannot be read: {cause}")))
+    std::io::read_to_string(std::io::stdin()).map_err(|cause| {
+        Complaint::new(Exit::Invalid, format!("{what}: standard input cannot be read: {cause}"))
+    })
 }

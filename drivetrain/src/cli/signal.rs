@@ -14,7 +14,7 @@ use super::attend::{Interrupts, advice, attend, leave};
 use super::complaint::{Complaint, Result};
 use super::exit::Exit;
 use super::output::Tone;
-use super::session::{Drive, Session, json_argument};
+use super::session::{Session, json_argument};
 use crate::facade::ask::{Ask, Asked, Completion, Decision};
 use crate::{Drivetrain, Error};
 
@@ -118,8 +118,9 @@ async fn send(
         Settled::Unattended => {
             let watch = WatchArguments { no_wait: true, ..options.watch };
             let mut interrupts = Interrupts::new()?;
-            let driver = session.serve(&options.allow, Drive::All).await?;
-            let exit = take_over(session, &driver, &asked, record.last_event_seq, &watch, &mut interrupts).await;
+            let driver = session.serve(&options.allow).await?;
+            let exit =
+                take_over(session, &driver, &asked, record.last_event_seq, &watch, &mut interrupts).await;
             leave(&driver, &exit, &mut interrupts).await;
             exit
         }
@@ -167,7 +168,12 @@ async fn take_over(
     attend(session, driver, &asked.run_id, after, watch, interrupts).await
 }
 
-async fn report(session: &Session, drivetrain: &Drivetrain, asked: &Asked, decision: Decision) -> Result<Exit> {
+async fn report(
+    session: &Session,
+    drivetrain: &Drivetrain,
+    asked: &Asked,
+    decision: Decision,
+) -> Result<Exit> {
     let output = session.output;
     match decision {
         Decision::Accepted { run_seq } => {
@@ -181,13 +187,15 @@ async fn report(session: &Session, drivetrain: &Drivetrain, asked: &Asked, decis
             advice(session, &asked.run_id, &snapshot).iter().for_each(|line| output.line(line));
             Ok(Exit::Success)
         }
-        Decision::Rejected { code, message } => {
-            Err(Complaint::new(Exit::Refused, format!("refused: {message} [{code}]"))
-                .hint(format!("drivetrain{} status {} shows where it stands", session.flags(), asked.run_id)))
-        }
-        Decision::Undecided { signal_id } => {
-            Err(Complaint::new(Exit::Undecided, format!("signal {signal_id} is stored, and nobody has decided yet"))
-                .hint(format!("it is not lost; a worker decides: drivetrain{} worker", session.flags())))
-        }
+        Decision::Rejected { code, message } => Err(Complaint::new(
+            Exit::Refused,
+            format!("refused: {message} [{code}]"),
+        )
+        .hint(format!("drivetrain{} status {} shows where it stands", session.flags(), asked.run_id))),
+        Decision::Undecided { signal_id } => Err(Complaint::new(
+            Exit::Undecided,
+            format!("signal {signal_id} is stored, and nobody has decided yet"),
+        )
+        .hint(format!("it is not lost; a worker decides: drivetrain{} worker", session.flags()))),
     }
 }

@@ -42,7 +42,8 @@ pub(super) async fn status(session: &Session, arguments: &StatusArguments) -> Re
         && session.is_unattended(&drivetrain, &record.run_id).await?
     {
         output.line("");
-        output.line(format!("nobody drives this run now; a worker does: drivetrain{} worker", session.flags()));
+        output
+            .line(format!("nobody drives this run now; a worker does: drivetrain{} worker", session.flags()));
     }
     Ok(Exit::Success)
 }

@@ -113,7 +113,8 @@ impl Bars {
             self.print(&line(self.output, event, snapshot, &telling));
         }
         let counts = snapshot.progress.counts;
-        self.whole.set_position(u64::from(counts.succeeded + counts.failed + counts.skipped + counts.cancelled));
+        self.whole
+            .set_position(u64::from(counts.succeeded + counts.failed + counts.skipped + counts.cancelled));
         self.whole.set_message(projection.run().view().message);
         let Some(subject) = &event.subject else { return };
         let Some(step) = projection.run().attempt(subject.step.as_str()) else { return };
@@ -128,9 +129,9 @@ impl Bars {
                 bar.enable_steady_tick(Duration::from_millis(120));
                 bar
             });
-            let doing = step.substatus.map_or_else(String::new, |substatus| {
-                substatus.as_str().to_lowercase().replace('_', " ")
-            });
+            let doing = step
+                .substatus
+                .map_or_else(String::new, |substatus| substatus.as_str().to_lowercase().replace('_', " "));
             bar.set_message(doing);
         } else if let Some(bar) = self.steps.remove(&id) {
             bar.finish_and_clear();

@@ -55,9 +55,13 @@ impl Reader<'_> {
         let mut entries: Vec<_> = table.iter().collect();
         entries.sort_by_key(|(name, _)| name.span().start);
         for (name, value) in entries {
-            let path =
-                if prefix.is_empty() { name.get_ref().to_string() } else { format!("{prefix}.{}", name.get_ref()) };
-            let is_section = KEYS.iter().any(|key| key.path.strip_prefix(&path).is_some_and(|rest| rest.starts_with('.')));
+            let path = if prefix.is_empty() {
+                name.get_ref().to_string()
+            } else {
+                format!("{prefix}.{}", name.get_ref())
+            };
+            let is_section =
+                KEYS.iter().any(|key| key.path.strip_prefix(&path).is_some_and(|rest| rest.starts_with('.')));
             match value.get_ref() {
                 DeValue::Table(inner) if is_section => self.table(&path, inner),
                 _ => self.entry(&path, name.span().start, value),
@@ -70,14 +74,18 @@ impl Reader<'_> {
             Ok(key) => key,
             Err((message, hint)) => {
                 // A misspelt section is one problem, not one for each of its keys.
-                let sections = KEYS.iter().filter_map(|key| key.path.split_once('.')).map(|(section, _)| section.to_owned());
+                let sections = KEYS
+                    .iter()
+                    .filter_map(|key| key.path.split_once('.'))
+                    .map(|(section, _)| section.to_owned());
                 let (message, hint) = match (value.get_ref(), nearest(path, sections)) {
                     (DeValue::Table(_), Some(near)) => {
                         (format!("there is no section [{path}]"), format!("did you mean [{near}]?"))
                     }
-                    (DeValue::Table(_), None) => {
-                        (format!("there is no section [{path}]"), "`drivetrain config show` lists all keys".to_owned())
-                    }
+                    (DeValue::Table(_), None) => (
+                        format!("there is no section [{path}]"),
+                        "`drivetrain config show` lists all keys".to_owned(),
+                    ),
                     _ => (message, hint),
                 };
                 self.problems.push(ConfigProblem::new(self.place(name_at), message, hint));
@@ -110,7 +118,11 @@ impl Reader<'_> {
             }
             None => {
                 let message = format!("{} is not {}", key.path, key.takes());
-                self.problems.push(ConfigProblem::new(self.place(at), message, format!("write {}", key.takes())));
+                self.problems.push(ConfigProblem::new(
+                    self.place(at),
+                    message,
+                    format!("write {}", key.takes()),
+                ));
             }
         }
     }

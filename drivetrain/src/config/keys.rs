@@ -113,6 +113,7 @@ pub const KEYS: &[Key] = &[
     key("secrets.env_prefix", Kind::Text, DefaultValue::Text("DRIVETRAIN_SECRET_"), "the secret `env:NAME` is the variable of this prefix and NAME; no other variable can be read"),
     key("secrets.folder", Kind::Text, DefaultValue::Absent, "folder that `file:name` secrets are read from; without one there are none"),
     key("embedded.lease_ms", Kind::Number(1000, DAY_MS), DefaultValue::Number(15_000), "how long a process that died keeps others from its runs"),
+    key("embedded.shutdown_grace_ms", Kind::Number(0, DAY_MS), DefaultValue::Number(30_000), "how long a process that stops waits for handlers that run"),
     key("temporal.address", Kind::Text, DefaultValue::Text("localhost:7233"), "Temporal's frontend"),
     key("temporal.namespace", Kind::Text, DefaultValue::Text("default"), "Temporal's namespace"),
     key("temporal.task_queue", Kind::Text, DefaultValue::Text("drivetrain"), "the task queue of workers without an agent"),

@@ -270,7 +270,8 @@ impl Config {
     pub fn tenant(&self) -> Result<TenantId> {
         TenantId::new(self.text("tenant")).map_err(|error| {
             let rule = error.hint().unwrap_or_default().to_owned();
-            Error::new(Code::InvalidId, format!("configuration key tenant: {}", error.message())).with_hint(rule)
+            Error::new(Code::InvalidId, format!("configuration key tenant: {}", error.message()))
+                .with_hint(rule)
         })
     }
 
@@ -350,6 +351,12 @@ impl Config {
     #[must_use]
     pub fn embedded_lease(&self) -> Duration {
         self.millis("embedded.lease_ms")
+    }
+
+    /// How long the embedded engine waits for handlers that run, when it is stopped.
+    #[must_use]
+    pub fn embedded_shutdown_grace(&self) -> Duration {
+        self.millis("embedded.shutdown_grace_ms")
     }
 }
 

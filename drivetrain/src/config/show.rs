@@ -84,8 +84,14 @@ mod tests {
     fn passwords_do_not_show() {
         for (url, shown) in [
             ("postgres://jane:hunter2@db:5432/runs", "postgres://jane:***@db:5432/runs"),
-            ("postgres://jane:p@ss:word@db/runs?sslmode=require", "postgres://jane:***@db/runs?sslmode=require"),
-            ("postgres://db/runs?user=jane&password=hunter2&x=1", "postgres://db/runs?user=jane&password=***&x=1"),
+            (
+                "postgres://jane:p@ss:word@db/runs?sslmode=require",
+                "postgres://jane:***@db/runs?sslmode=require",
+            ),
+            (
+                "postgres://db/runs?user=jane&password=hunter2&x=1",
+                "postgres://db/runs?user=jane&password=***&x=1",
+            ),
             ("sqlite://a/b.db", "sqlite://a/b.db"),
             ("memory:", "memory:"),
         ] {

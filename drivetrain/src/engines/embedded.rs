@@ -23,14 +23,14 @@ pub(super) const ADAPTER: Option<Adapter> = None;
 
 /// Drives runs in this process.
 #[cfg(feature = "embedded")]
-fn serve(
-    worker: worker::Worker,
-    config: &Config,
-    options: super::ServeOptions,
-) -> BoxFuture<'static, Result<super::Served>> {
+fn serve(worker: worker::Worker, config: &Config) -> BoxFuture<'static, Result<super::Served>> {
     use adapter_mock::{InProcess, Options};
 
-    let options = Options { lease: config.embedded_lease(), recover: options.recover, ..Options::default() };
+    let options = Options {
+        lease: config.embedded_lease(),
+        shutdown_grace: config.embedded_shutdown_grace(),
+        ..Options::default()
+    };
     Box::pin(async move {
         let engine = InProcess::open(worker, options).await?;
         let stopped = engine.clone();
@@ -59,7 +59,12 @@ impl Engine for Client {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { immediate_pause: true, fail_fast_cancel: true, native_schedule: false, native_handlers: false }
+        Capabilities {
+            immediate_pause: true,
+            fail_fast_cancel: true,
+            native_schedule: false,
+            native_handlers: false,
+        }
     }
 
     /// The run is in the store: whoever serves it takes the run from there.

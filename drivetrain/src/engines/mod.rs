@@ -34,7 +34,7 @@ pub struct EngineEntry {
 #[derive(Clone, Copy)]
 struct Adapter {
     connect: fn(Arc<dyn StateStore>, &Config) -> BoxFuture<'static, Result<Arc<dyn Engine>>>,
-    serve: fn(Worker, &Config, ServeOptions) -> BoxFuture<'static, Result<Served>>,
+    serve: fn(Worker, &Config) -> BoxFuture<'static, Result<Served>>,
 }
 
 impl Debug for Adapter {
@@ -51,26 +51,9 @@ pub const ENGINES: &[EngineEntry] = &[
         about: "inside this process, on the store alone; no server",
         adapter: embedded::ADAPTER,
     },
-    EngineEntry {
-        name: "temporal",
-        aliases: &[],
-        about: "a Temporal cluster",
-        adapter: None,
-    },
-    EngineEntry {
-        name: "conductor",
-        aliases: &[],
-        about: "a Conductor server",
-        adapter: None,
-    },
+    EngineEntry { name: "temporal", aliases: &[], about: "a Temporal cluster", adapter: None },
+    EngineEntry { name: "conductor", aliases: &[], about: "a Conductor server", adapter: None },
 ];
-
-/// How an engine is served.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ServeOptions {
-    /// Also drive runs that others have left behind; otherwise only what is started here.
-    pub recover: bool,
-}
 
 /// An engine in use.
 #[derive(Clone)]
@@ -142,8 +125,11 @@ impl EngineEntry {
 
     fn adapter(&self) -> Result<Adapter> {
         self.adapter.ok_or_else(|| {
-            Error::new(Code::Unsupported, format!("this program was built without the engine {}", self.names()))
-                .with_hint(available())
+            Error::new(
+                Code::Unsupported,
+                format!("this program was built without the engine {}", self.names()),
+            )
+            .with_hint(available())
         })
     }
 
@@ -164,12 +150,12 @@ impl EngineEntry {
         Ok(Served::new(engine))
     }
 
-    /// Drives runs in this process.
+    /// Drives runs in this process: what is started here, and what others leave behind.
     ///
     /// # Errors
     /// `UNSUPPORTED` when this program was built without it, `ENGINE_UNAVAILABLE` when it cannot be reached.
-    pub async fn serve(&self, worker: Worker, config: &Config, options: ServeOptions) -> Result<Served> {
-        (self.adapter()?.serve)(worker, config, options).await
+    pub async fn serve(&self, worker: Worker, config: &Config) -> Result<Served> {
+        (self.adapter()?.serve)(worker, config).await
     }
 }
 
@@ -193,8 +179,13 @@ pub fn find(name: &str) -> Result<&'static EngineEntry> {
 
 /// The engines that this program has, in a sentence.
 fn available() -> String {
-    let names: Vec<String> = ENGINES.iter().filter(|entry| entry.is_built()).map(EngineEntry::names).collect();
-    if names.is_empty() { "this program has none".to_owned() } else { format!("this program has: {}", names.join(", ")) }
+    let names: Vec<String> =
+        ENGINES.iter().filter(|entry| entry.is_built()).map(EngineEntry::names).collect();
+    if names.is_empty() {
+        "this program has none".to_owned()
+    } else {
+        format!("this program has: {}", names.join(", "))
+    }
 }
 
 #[cfg(test)]

@@ -120,7 +120,13 @@ impl Completion {
     /// The step is done.
     #[must_use]
     pub fn succeeded() -> Self {
-        Self { outcome: ManualOutcome::Succeeded, token: None, output: None, notes: None, evidence: Vec::new() }
+        Self {
+            outcome: ManualOutcome::Succeeded,
+            token: None,
+            output: None,
+            notes: None,
+            evidence: Vec::new(),
+        }
     }
 
     /// The step cannot be done.

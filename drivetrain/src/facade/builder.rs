@@ -14,7 +14,7 @@ use worker::{Handlers, MachineTime, Worker, builtin};
 
 use super::{Drivetrain, Parts, Scope};
 use crate::config::{Config, ConfigProblems};
-use crate::engines::{self, ServeOptions, Served};
+use crate::engines::{self, Served};
 use crate::equipment;
 
 /// What drives runs: a name from the registry, or an engine of your own.
@@ -78,7 +78,6 @@ pub struct Builder {
     secrets: Option<Arc<dyn SecretsProvider>>,
     signal_timeout: Option<Duration>,
     serves: bool,
-    recovers: bool,
     /// The first thing that went wrong on the way; `build` tells it.
     broken: Option<Error>,
 }
@@ -98,7 +97,6 @@ impl Drivetrain {
             secrets: None,
             signal_timeout: None,
             serves: true,
-            recovers: true,
             broken: None,
         }
     }
@@ -202,13 +200,6 @@ impl Builder {
         self
     }
 
-    /// Whether runs that others have left behind are driven too. They are, unless this says no.
-    #[must_use]
-    pub fn recover(mut self, recover: bool) -> Self {
-        self.recovers = recover;
-        self
-    }
-
     /// The handlers that were registered so far, without the built-in ones.
     #[must_use]
     pub fn handler_names(&self) -> BTreeSet<String> {
@@ -269,8 +260,7 @@ impl Builder {
                 if let Some(name) = config.worker_name() {
                     worker = worker.name(name);
                 }
-                let options = ServeOptions { recover: self.recovers };
-                (entry.serve(worker.build()?, &config, options).await?, Some(known))
+                (entry.serve(worker.build()?, &config).await?, Some(known))
             }
         };
         Ok(Drivetrain::from_parts(Parts {
@@ -278,11 +268,7 @@ impl Builder {
             served,
             authorizer: self.authorizer,
             clock: Arc::new(MachineTime),
-            scope: Scope {
-                tenant_id,
-                project_id: config.project(),
-                environment_id: config.environment(),
-            },
+            scope: Scope { tenant_id, project_id: config.project(), environment_id: config.environment() },
             actor: self.actor.unwrap_or_else(|| config.actor()),
             emitted_by: format!("drivetrain/{}", env!("CARGO_PKG_VERSION")).into(),
             handlers: known,

@@ -1,7 +1,7 @@
 //! Stored states of a run, from which a new run can be made.
 
-use engine_core::port::store::{CheckpointRecord, SaveCheckpoint};
 use engine_core::port::Operation;
+use engine_core::port::store::{CheckpointRecord, SaveCheckpoint};
 use engine_core::{CheckpointId, Result, RunId};
 
 use super::Drivetrain;

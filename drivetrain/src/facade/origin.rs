@@ -64,7 +64,10 @@ impl Drivetrain {
                 if !record.status.is_terminal() {
                     return Err(Error::new(
                         Code::OriginInvalid,
-                        format!("run {source} is {}, and only a run that has ended can be run again", record.status),
+                        format!(
+                            "run {source} is {}, and only a run that has ended can be run again",
+                            record.status
+                        ),
                     )
                     .with_hint("wait for its end, or cancel it"));
                 }
@@ -79,12 +82,8 @@ impl Drivetrain {
                 origin::rerun_checkpoint(projection.run(), &target)?
             }
         };
-        let origin = Origin {
-            origin_type: OriginType::Rerun,
-            source_run_id: source.clone(),
-            step: None,
-            reused,
-        };
+        let origin =
+            Origin { origin_type: OriginType::Rerun, source_run_id: source.clone(), step: None, reused };
         let start = Start::of(target).origin(origin);
         self.start_from(source, start, rerun.input, rerun.request_id).await
     }
@@ -131,11 +130,15 @@ impl Drivetrain {
 
     /// The input that a run was queued with.
     async fn input_of(&self, run_id: &RunId) -> Result<RunInput> {
-        let request = ReadRequest { tenant_id: self.tenant().clone(), run_id: run_id.clone(), after: 0, limit: 1 };
+        let request =
+            ReadRequest { tenant_id: self.tenant().clone(), run_id: run_id.clone(), after: 0, limit: 1 };
         let first = self.0.store.read(request).await?.into_iter().next();
         match first.map(|event| event.body) {
             Some(Body::RunQueued(queued)) => Ok(queued.input),
-            _ => Err(Error::new(Code::Internal, format!("the log of run {run_id} does not begin with RunQueued"))),
+            _ => Err(Error::new(
+                Code::Internal,
+                format!("the log of run {run_id} does not begin with RunQueued"),
+            )),
         }
     }
 

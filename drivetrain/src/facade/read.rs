@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use engine_core::event::{Body, Event};
+use engine_core::machine::RunStatus;
 use engine_core::plan::{CompiledPlan, Plan};
 use engine_core::port::Operation;
 use engine_core::port::store::{ListRequest, PageKey, ReadRequest, RunPage, RunRecord, StepProgress};
 use engine_core::projection::{Projection, RunSnapshot};
-use engine_core::machine::RunStatus;
 use engine_core::{Code, Error, PlanId, Result, RunId, Timestamp};
 use futures_core::stream::BoxStream;
 use futures_util::StreamExt as _;
@@ -129,8 +129,7 @@ impl Drivetrain {
     /// `NOT_FOUND` when the tenant has no such run.
     pub async fn events(&self, run_id: &RunId, after: u64, limit: usize) -> Result<Vec<Event>> {
         self.authorize(&self.0.actor, Operation::Read(run_id.clone())).await?;
-        let request =
-            ReadRequest { tenant_id: self.tenant().clone(), run_id: run_id.clone(), after, limit };
+        let request = ReadRequest { tenant_id: self.tenant().clone(), run_id: run_id.clone(), after, limit };
         self.0.store.read(request).await
     }
 

@@ -203,7 +203,10 @@ fn check_abilities(drivetrain: &Drivetrain, plan: &CompiledPlan) -> Result<()> {
     match native {
         Some(wanted) if wanted != engine.name() => Err(Error::new(
             Code::Unsupported,
-            format!("a step's handler is hosted by the engine {wanted:?}, and this engine is {:?}", engine.name()),
+            format!(
+                "a step's handler is hosted by the engine {wanted:?}, and this engine is {:?}",
+                engine.name()
+            ),
         )
         .with_hint("choose that engine, or a handler that workers have")),
         Some(_) => engine.capabilities().require(Capability::NativeHandlers, engine.name()),

@@ -9,7 +9,8 @@ use super::{Drawing, EdgeKind, NodeKind};
 pub fn render(drawing: &Drawing) -> String {
     let mut text = format!("---\ntitle: {}\n---\nflowchart LR\n", quoted(&drawing.title));
     for (place, node) in drawing.nodes.iter().enumerate() {
-        let label = quoted(&format!("{}<br/>{}{}", escaped(&node.id), escaped(&node.label), escaped(&node.signs())));
+        let label =
+            quoted(&format!("{}<br/>{}{}", escaped(&node.id), escaped(&node.label), escaped(&node.signs())));
         let shape = match node.kind {
             NodeKind::Ordinary => format!("[{label}]"),
             NodeKind::Manual => format!("([{label}])"),

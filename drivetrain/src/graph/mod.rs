@@ -8,7 +8,7 @@ pub mod mermaid;
 pub mod svg;
 
 use engine_core::plan::compiled::StepIndex;
-use engine_core::plan::{Completion, CompiledPlan};
+use engine_core::plan::{CompiledPlan, Completion};
 
 /// What a drawing shows of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,7 +104,11 @@ impl Drawing {
             waits.chain(fallback)
         });
         Self {
-            title: format!("{} {}", document.name.as_deref().unwrap_or(document.id.as_str()), document.version),
+            title: format!(
+                "{} {}",
+                document.name.as_deref().unwrap_or(document.id.as_str()),
+                document.version
+            ),
             nodes: plan.indices().map(node).collect(),
             edges: edges.collect(),
         }

@@ -8,7 +8,11 @@ use crate::process::Place;
 fn limited(place: &Place, blocks: u32) -> (i32, String) {
     let program = place.command(&["run", "examples/hello.yaml"]);
     let mut shell = Command::new("bash");
-    shell.arg("-c").arg(format!("ulimit -f {blocks}; exec \"$0\" \"$@\"")).arg(program.get_program()).args(program.get_args());
+    shell
+        .arg("-c")
+        .arg(format!("ulimit -f {blocks}; exec \"$0\" \"$@\""))
+        .arg(program.get_program())
+        .args(program.get_args());
     for (name, value) in program.get_envs() {
         match value {
             Some(value) => shell.env(name, value),

@@ -19,7 +19,9 @@ fn events_as_json_are_the_whole_log() {
     let types: Vec<String> = said
         .out
         .lines()
-        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["eventType"].as_str().unwrap().to_owned())
+        .map(|line| {
+            serde_json::from_str::<serde_json::Value>(line).unwrap()["eventType"].as_str().unwrap().to_owned()
+        })
         .collect();
     assert_eq!(types.first().map(String::as_str), Some("RunQueued"));
     assert_eq!(types.last().map(String::as_str), Some("RunCompleted"));
@@ -34,7 +36,8 @@ fn the_saga_ships_or_undoes_everything_in_reverse_order() {
     let good = r#"{"order": "A-17", "address": "Main St 1"}"#;
     place.run(&["run", "examples/order-saga.yaml", "--input", good]).ends(0).says("shp-A-17");
     let bad = r#"{"order": "A-17", "address": "nowhere"}"#;
-    let said = place.run(&["run", "examples/order-saga.yaml", "--input", bad]).ends(5).says("UNKNOWN_ADDRESS");
+    let said =
+        place.run(&["run", "examples/order-saga.yaml", "--input", bad]).ends(5).says("UNKNOWN_ADDRESS");
     let undone: Vec<&str> = said
         .out
         .lines()
@@ -82,7 +85,8 @@ fn example(name: &str) -> Command {
 #[test]
 fn the_flaky_service_is_asked_again_and_the_one_that_is_down_is_replaced() {
     let place = Place::new();
-    let mut server = Server(example("flaky-server").arg("127.0.0.1:0").stdout(Stdio::piped()).spawn().unwrap());
+    let mut server =
+        Server(example("flaky-server").arg("127.0.0.1:0").stdout(Stdio::piped()).spawn().unwrap());
     let mut line = String::new();
     BufReader::new(server.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
     let address = line.trim().trim_start_matches("listening on ");

@@ -25,7 +25,8 @@ fn ctrl_c_pauses_drains_and_says_how_to_go_on() {
     run.wait_for("started (sleep)");
     let id = run.run_id();
     run.send("INT");
-    let said = run.end().ends(7).says("first                 succeeded").says(&format!("drivetrain resume {id}"));
+    let said =
+        run.end().ends(7).says("first                 succeeded").says(&format!("drivetrain resume {id}"));
     assert!(!said.out.contains("second                started"), "{}", said.out);
     let said = place.run(&["resume", &id]).ends(0).says("COMPLETED");
     assert!(!said.out.contains("first  "), "nothing is done again: {}", said.out);

@@ -60,7 +60,8 @@ impl Place {
 
     /// Starts the program and goes on; what it says is waited for.
     pub(crate) fn start(&self, arguments: &[&str]) -> Running {
-        let mut child = self.command(arguments).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+        let mut child =
+            self.command(arguments).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());
         Running { child, lines, seen: String::new() }
     }
@@ -80,7 +81,12 @@ impl Said {
 
     #[track_caller]
     pub(crate) fn says(self, text: &str) -> Self {
-        assert!(self.out.contains(text) || self.err.contains(text), "no {text:?} in {}{}", self.out, self.err);
+        assert!(
+            self.out.contains(text) || self.err.contains(text),
+            "no {text:?} in {}{}",
+            self.out,
+            self.err
+        );
         self
     }
 }

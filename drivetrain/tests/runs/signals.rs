@@ -121,10 +121,14 @@ fn a_worker_does_what_others_leave_to_it() {
 #[test]
 fn a_signal_that_nobody_may_decide_here_is_kept() {
     let place = Place::new();
-    let said = place.run(&["run", "examples/approval.yaml", "--no-wait", "--input", r#"{"customer": "x"}"#]).ends(8);
+    let said =
+        place.run(&["run", "examples/approval.yaml", "--no-wait", "--input", r#"{"customer": "x"}"#]).ends(8);
     let id = said.run_id();
     let timeout = "signal_timeout_ms=50";
-    place.run(&["--set", timeout, "cancel", &id, "--detach"]).ends(10).says("drivetrain --set signal_timeout_ms=50 worker");
+    place
+        .run(&["--set", timeout, "cancel", &id, "--detach"])
+        .ends(10)
+        .says("drivetrain --set signal_timeout_ms=50 worker");
     let mut worker = place.start(&["worker"]);
     worker.wait_for("serving");
     place.run(&["events", &id, "--follow"]).ends(0).says("RunCancelled");

@@ -16,4 +16,10 @@ pub trait Clock: Debug + Send + Sync + 'static {
 pub trait Timekeeper: Clock {
     /// Ends when this clock shows `at` or later; at once when it does already.
     fn sleep_until(&self, at: Timestamp) -> BoxFuture<'static, ()>;
+
+    /// The same beside somebody's work, as a time limit. Virtual time must know the two apart: it stands still while
+    /// somebody works, and passes while all sleep.
+    fn alarm(&self, at: Timestamp) -> BoxFuture<'static, ()> {
+        self.sleep_until(at)
+    }
 }

@@ -4,44 +4,37 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::load::{Place, append, run};
-use crate::raw::Raw;
+use crate::raw::{Keys, Raw};
 use crate::{Report, Scale, median};
 
 /// Events of a call, and calls at once, each on a run of its own.
 const SHAPES: [(usize, usize); 5] = [(1, 1), (2, 50), (10, 16), (100, 1), (1000, 1)];
-/// Rows a commit of the raw loop.
-const RAW: [usize; 3] = [1, 100, 1000];
 
 /// Measures, raw and ours in turn, so that both see the same machine.
 pub(crate) async fn measure(place: &Place, scale: Scale, report: &mut Report) {
-    let mut raw = vec![Vec::new(); RAW.len()];
-    let mut ours = vec![Vec::new(); SHAPES.len()];
-    for _ in 0..scale.rounds {
-        for (rates, batch) in raw.iter_mut().zip(RAW) {
-            let events = events_for(scale, batch);
-            rates.push(events as f64 / Raw::open(place).await.insert(events, batch).await);
-        }
-        for (rates, (batch, writers)) in ours.iter_mut().zip(SHAPES) {
-            let events = events_for(scale, batch * writers);
-            rates.push(events as f64 / appended(place, events, batch, writers).await);
-        }
-    }
     let name = place.name;
-    let raw: Vec<f64> = raw.into_iter().map(median).collect();
-    for (batch, rate) in RAW.iter().zip(&raw) {
-        report.figure(format!("{name}, raw, {batch} rows a commit, rows/s"), *rate);
-    }
-    for ((batch, writers), rates) in SHAPES.into_iter().zip(ours) {
-        let rate = median(rates);
-        report.figure(format!("{name}, {writers} writers, {batch} events a call, events/s"), rate);
-        // The raw loop with the same rows a commit; many writers are held against a hundred rows.
-        let (beside, rows) = match (batch, writers) {
-            (1, 1) => (raw[0], 1),
-            (1000, 1) => (raw[2], 1000),
-            _ => (raw[1], 100),
-        };
-        let label = format!("{name}, {writers} writers, {batch} events a call : raw, {rows} rows a commit");
-        report.ratio(label, rate / beside);
+    for (batch, writers) in SHAPES {
+        // One commit of the raw loop has what all writers bring at once.
+        let rows = batch * writers;
+        let events = events_for(scale, rows);
+        let [mut ours, mut bare, mut unique] = [const { Vec::new() }; 3];
+        for _ in 0..scale.rounds {
+            for (rates, keys) in [(&mut bare, Keys::Counting), (&mut unique, Keys::Unique)] {
+                let seconds = Raw::open(place, keys).await.insert(events, rows, writers).await;
+                rates.push(events as f64 / seconds);
+            }
+            ours.push(events as f64 / appended(place, events, batch, writers).await);
+        }
+        let (ours, bare, unique) = (median(ours), median(bare), median(unique));
+        let shape = format!("{name}, {writers} writers, {batch} events a call");
+        report.figure(format!("{shape}, events/s"), ours);
+        report.figure(format!("{name}, raw, {rows} rows of {writers} runs a commit, rows/s"), bare);
+        report.figure(
+            format!("{name}, raw with unique indexes, {rows} rows of {writers} runs a commit, rows/s"),
+            unique,
+        );
+        report.ratio(format!("{shape} : raw"), ours / bare);
+        report.ratio(format!("{shape} : raw with unique indexes"), ours / unique);
     }
 }
 

@@ -87,7 +87,8 @@ async fn main() {
         "window": scale.window,
         "payloadBytes": load::PAYLOAD_BYTES,
         "durability": "SQLite FULL (WAL) and, where it says so, NORMAL; Postgres fsync on, synchronous_commit on",
-        "raw": "the same columns into a table with nothing but a primary key, the same rows a commit, no checks, no outbox",
+        "raw": "the same columns and as many rows a commit as all writers bring at once, no checks, no outbox, no heads; \
+            into a table with only a counting primary key, and into one with the two unique indexes of the log",
     });
     println!(
         "{}",

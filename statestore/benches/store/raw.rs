@@ -1,4 +1,5 @@
-//! The same database without a store: multi-row inserts of ready rows, one commit a batch, on one connection.
+//! The same database without a store: multi-row inserts of ready rows, one commit a batch, on one connection. Into a bare
+//! table, and into one with the two unique indexes that the log must have.
 
 use sqlx::{AssertSqlSafe, Connection as _};
 use statestore::Durability;
@@ -7,14 +8,18 @@ use crate::load::{Place, draft};
 
 /// Rows that are ready to be inserted.
 struct Rows {
+    runs: Vec<i64>,
+    places: Vec<i64>,
     names: Vec<String>,
     payloads: Vec<String>,
 }
 
-/// Names and payloads of so many events.
-fn rows(count: usize) -> Rows {
-    let drafts: Vec<_> = (0..count).map(draft).collect();
+/// So many events, in turn of so many runs.
+fn rows(count: usize, runs: usize) -> Rows {
+    let drafts: Vec<_> = (0..count).map(|number| draft(number / runs)).collect();
     Rows {
+        runs: (0..count).map(|number| (number % runs) as i64).collect(),
+        places: (0..count).map(|number| (number / runs) as i64).collect(),
         names: drafts
             .iter()
             .map(|draft| engine_core::event::event_name(draft.subject.as_ref(), &draft.body))
@@ -23,18 +28,39 @@ fn rows(count: usize) -> Rows {
     }
 }
 
-/// A table with the columns of the log and nothing but a primary key.
+/// What a table has besides the columns of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keys {
+    /// A primary key that only counts.
+    Counting,
+    /// That, and the unique indexes of the log.
+    Unique,
+}
+
+impl Keys {
+    fn sql(self) -> &'static str {
+        match self {
+            Self::Counting => "",
+            Self::Unique => {
+                "; CREATE UNIQUE INDEX raw_by_place ON raw (run_no, run_seq);
+                 CREATE UNIQUE INDEX raw_by_takes ON raw (run_no, takes)"
+            }
+        }
+    }
+}
+
+/// A table with the columns of the log.
 pub(crate) enum Raw {
     Sqlite(sqlx::SqliteConnection),
     Postgres(sqlx::PgConnection),
 }
 
-const COLUMNS: &str = "run_no, run_seq, name, slot, event_type, event_id, idempotency_key, schema_version, emitted_at, \
+const COLUMNS: &str = "run_no, run_seq, takes, event_type, event_id, idempotency_key, schema_version, emitted_at, \
     emitted_by, occurred_at, step_id, logical_attempt, engine_attempt, payload";
 
 impl Raw {
     /// Connects and makes the table.
-    pub(crate) async fn open(place: &Place) -> Self {
+    pub(crate) async fn open(place: &Place, keys: Keys) -> Self {
         let url = place.fresh_url();
         if let Some(path) = url.strip_prefix("sqlite://") {
             use sqlx::ConnectOptions as _;
@@ -48,15 +74,16 @@ impl Raw {
                 .create_if_missing(true)
                 .journal_mode(SqliteJournalMode::Wal)
                 .synchronous(synchronous)
-                .pragma("wal_autocheckpoint", "4000")
+                .pragma("wal_autocheckpoint", "16000")
                 .pragma("cache_size", "-65536")
                 .statement_cache_capacity(256);
             let mut connection = options.connect().await.unwrap();
-            let sql = "CREATE TABLE raw (position INTEGER PRIMARY KEY, run_no INTEGER, run_seq INTEGER, name TEXT,
-                slot TEXT, event_type TEXT, event_id BLOB, idempotency_key BLOB, schema_version TEXT,
+            let sql = "CREATE TABLE raw (position INTEGER PRIMARY KEY, run_no INTEGER, run_seq INTEGER, takes TEXT,
+                event_type TEXT, event_id BLOB, idempotency_key BLOB, schema_version TEXT,
                 emitted_at INTEGER, emitted_by TEXT, occurred_at INTEGER, step_id TEXT, logical_attempt INTEGER,
                 engine_attempt INTEGER, payload TEXT) STRICT";
-            sqlx::raw_sql(sql).execute(&mut connection).await.unwrap();
+            let sql = format!("{sql}{}", keys.sql());
+            sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
             return Self::Sqlite(connection);
         }
         let (url, schema) = url.split_once("?schema=").unwrap();
@@ -64,17 +91,18 @@ impl Raw {
         let sql = format!(
             "CREATE SCHEMA {schema}; SET search_path = {schema};
              CREATE TABLE raw (position BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, run_no BIGINT,
-             run_seq BIGINT, name TEXT, slot TEXT, event_type TEXT, event_id BYTEA, idempotency_key BYTEA,
+             run_seq BIGINT, takes TEXT, event_type TEXT, event_id BYTEA, idempotency_key BYTEA,
              schema_version TEXT, emitted_at BIGINT, emitted_by TEXT, occurred_at BIGINT, step_id TEXT,
-             logical_attempt BIGINT, engine_attempt BIGINT, payload TEXT)"
+             logical_attempt BIGINT, engine_attempt BIGINT, payload TEXT){}",
+            keys.sql()
         );
         sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
         Self::Postgres(connection)
     }
 
-    /// Inserts `events` rows, `batch` a commit; seconds.
-    pub(crate) async fn insert(&mut self, events: usize, batch: usize) -> f64 {
-        let rows = rows(events);
+    /// Inserts `events` rows, `batch` a commit, spread over `runs` runs; seconds.
+    pub(crate) async fn insert(&mut self, events: usize, batch: usize, runs: usize) -> f64 {
+        let rows = rows(events, runs);
         let started = std::time::Instant::now();
         for first in (0..events).step_by(batch) {
             let last = (first + batch).min(events);
@@ -92,15 +120,14 @@ async fn sqlite(connection: &mut sqlx::SqliteConnection, rows: &Rows, first: usi
     sqlx::query("BEGIN IMMEDIATE").execute(&mut *connection).await.unwrap();
     for start in (first..last).step_by(ROWS) {
         let end = (start + ROWS).min(last);
-        let row = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+        let row = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
         let sql = format!("INSERT INTO raw ({COLUMNS}) VALUES {}", vec![row; end - start].join(", "));
         let mut query = sqlx::query(AssertSqlSafe(sql));
         for number in start..end {
             query = query
-                .bind(1_i64)
-                .bind(number as i64)
+                .bind(rows.runs[number])
+                .bind(rows.places[number])
                 .bind(rows.names[number].as_str())
-                .bind(None::<String>)
                 .bind("StepCompleted")
                 .bind(&[7_u8; 16][..])
                 .bind(&[7_u8; 32][..])
@@ -122,16 +149,14 @@ async fn postgres(connection: &mut sqlx::PgConnection, rows: &Rows, first: usize
     let count = last - first;
     let sql = format!(
         "INSERT INTO raw ({COLUMNS})
-         SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::bytea[], $7::bytea[],
-             $8::text[], $9::bigint[], $10::text[], $11::bigint[], $12::text[], $13::bigint[], $14::bigint[],
-             $15::text[])"
+         SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::bytea[], $6::bytea[],
+             $7::text[], $8::bigint[], $9::text[], $10::bigint[], $11::text[], $12::bigint[], $13::bigint[],
+             $14::text[])"
     );
-    let places: Vec<i64> = (first..last).map(|number| number as i64).collect();
     sqlx::query(AssertSqlSafe(sql))
-        .bind(vec![1_i64; count])
-        .bind(places)
+        .bind(&rows.runs[first..last])
+        .bind(&rows.places[first..last])
         .bind(&rows.names[first..last])
-        .bind(vec![None::<String>; count])
         .bind(vec!["StepCompleted"; count])
         .bind(vec![&[7_u8; 16][..]; count])
         .bind(vec![&[7_u8; 32][..]; count])

@@ -42,13 +42,14 @@ CREATE INDEX run_heads_open ON run_heads (run_no) WHERE open;
 
 -- The log. Never changed; deleted only with its run.
 CREATE TABLE events (
-    position         BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    -- In the order of storing; what waits in the outbox has it as its key.
+    position         BIGINT GENERATED ALWAYS AS IDENTITY,
     run_no           BIGINT NOT NULL,
     run_seq          BIGINT NOT NULL,
-    -- step or RUN|n|type: what the idempotency key is the hash of, so one is unique when the other is.
-    name             TEXT COLLATE "C" NOT NULL,
-    -- The place that only one event of the run can take, for events that end or decide something.
-    slot             TEXT COLLATE "C",
+    -- What only one event of the run can take: the slot of events that end or decide something, else the name,
+    -- step or RUN|n|type, which the idempotency key is the hash of. One name has one slot, so keys are unique when
+    -- this is.
+    takes            TEXT COLLATE "C" NOT NULL,
     event_type       TEXT COLLATE "C" NOT NULL,
     event_id         BYTEA NOT NULL,
     idempotency_key  BYTEA NOT NULL,
@@ -59,11 +60,10 @@ CREATE TABLE events (
     step_id          TEXT COLLATE "C",
     logical_attempt  BIGINT,
     engine_attempt   BIGINT,
-    payload          TEXT NOT NULL
+    payload          TEXT NOT NULL,
+    PRIMARY KEY (run_no, run_seq)
 );
-CREATE UNIQUE INDEX events_by_place ON events (run_no, run_seq);
-CREATE UNIQUE INDEX events_by_name  ON events (run_no, name);
-CREATE UNIQUE INDEX events_by_slot  ON events (run_no, slot) WHERE slot IS NOT NULL;
+CREATE UNIQUE INDEX events_by_takes ON events (run_no, takes);
 
 -- Events that the bus has not taken yet.
 CREATE TABLE outbox (

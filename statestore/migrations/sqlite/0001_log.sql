@@ -44,10 +44,10 @@ CREATE TABLE events (
     position         INTEGER PRIMARY KEY AUTOINCREMENT,
     run_no           INTEGER NOT NULL,
     run_seq          INTEGER NOT NULL,
-    -- step or RUN|n|type: what the idempotency key is the hash of, so one is unique when the other is.
-    name             TEXT    NOT NULL,
-    -- The place that only one event of the run can take, for events that end or decide something.
-    slot             TEXT,
+    -- What only one event of the run can take: the slot of events that end or decide something, else the name,
+    -- step or RUN|n|type, which the idempotency key is the hash of. One name has one slot, so keys are unique when
+    -- this is.
+    takes            TEXT    NOT NULL,
     event_type       TEXT    NOT NULL,
     event_id         BLOB    NOT NULL,
     idempotency_key  BLOB    NOT NULL,
@@ -61,8 +61,7 @@ CREATE TABLE events (
     payload          TEXT    NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX events_by_place ON events (run_no, run_seq);
-CREATE UNIQUE INDEX events_by_name  ON events (run_no, name);
-CREATE UNIQUE INDEX events_by_slot  ON events (run_no, slot) WHERE slot IS NOT NULL;
+CREATE UNIQUE INDEX events_by_takes ON events (run_no, takes);
 
 -- Events that the bus has not taken yet.
 CREATE TABLE outbox (

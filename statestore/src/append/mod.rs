@@ -17,7 +17,7 @@ use std::sync::Arc;
 use engine_core::{PlanVersion, RunId, TenantId};
 
 /// Where a run stands, as an append finds it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) run_no: i64,
     pub(crate) run_id: RunId,

@@ -34,8 +34,11 @@ pub(crate) struct PreparedAppend {
 pub(crate) struct Entry {
     pub(crate) draft: Draft,
     pub(crate) event_id: Uuid,
-    pub(crate) name: Arc<str>,
-    pub(crate) slot: Option<Arc<str>>,
+    /// What its key is the hash of.
+    name: Arc<str>,
+    /// What only one event of the run can take: its slot, or its name when it has none. Events of one name have one
+    /// slot, so that whoever takes the slot takes the name too.
+    pub(crate) takes: Arc<str>,
     /// The slot that, once taken, closes the attempt to this event.
     pub(crate) closed_by: Option<Arc<str>>,
     pub(crate) payload: Arc<str>,
@@ -77,7 +80,7 @@ impl Entry {
     pub(crate) fn new(draft: Draft) -> Result<Self> {
         draft.check()?;
         let (subject, body) = (draft.subject.as_ref(), &draft.body);
-        let name = event_name(subject, body);
+        let name: Arc<str> = event_name(subject, body).into();
         plain_text("the event's name", &name, Code::SchemaValidationFailed)?;
         if name.len() > LONGEST_NAME {
             let message = format!(
@@ -97,8 +100,8 @@ impl Entry {
         check_size(&format!("the payload of {}", body.type_name()), payload.len(), JOURNAL_BYTES)?;
         Ok(Self {
             event_id: Uuid::new_v4(),
-            name: name.into(),
-            slot: Slot::of(subject, body).map(in_namespace),
+            takes: Slot::of(subject, body).map_or_else(|| Arc::clone(&name), in_namespace),
+            name,
             closed_by: Slot::closed_to(subject, body).map(in_namespace),
             payload: payload.into(),
             draft,
@@ -111,12 +114,7 @@ impl Entry {
 
     /// Everything that must be free for this event to be stored.
     pub(crate) fn needs(&self) -> impl Iterator<Item = &Arc<str>> {
-        [Some(&self.name), self.slot.as_ref(), self.closed_by.as_ref()].into_iter().flatten()
-    }
-
-    /// Everything that this event takes.
-    pub(crate) fn takes(&self) -> impl Iterator<Item = &Arc<str>> {
-        [Some(&self.name), self.slot.as_ref()].into_iter().flatten()
+        std::iter::once(&self.takes).chain(&self.closed_by)
     }
 
     /// The key that it has in a run.

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::{Entry, Head, PreparedAppend};
 
-/// Names and slots of one run that are taken, as far as somebody asked.
+/// Slots and names of one run that are taken, as far as somebody asked.
 pub(crate) type Taken = HashMap<Arc<str>, Holder>;
 
 /// The event that has a name or slot.
@@ -111,7 +111,7 @@ pub(crate) fn rule(call: &PreparedAppend, head: &mut Head, taken: &mut Taken) ->
                 head.decisions += u64::from(entry.kind() == Kind::Decision);
                 head.ended |= ends_the_run(entry);
                 let holder = Holder { run_seq, event_id: entry.event_id };
-                taken.extend(entry.takes().map(|name| (name.clone(), holder)));
+                taken.insert(Arc::clone(&entry.takes), holder);
             }
         }
     }
@@ -145,7 +145,7 @@ fn each_alone(call: &PreparedAppend, head: &Head, taken: &Taken) -> Ruling {
 fn all_or_nothing(call: &PreparedAppend, head: &Head, taken: &Taken, stale: bool, after: u64) -> Ruling {
     // Asked first: if this call is in the log already, that alone explains why the log has gone on.
     let own = call.entries.iter().map(|entry| {
-        let holder = taken.get(&entry.name).filter(|holder| holder.event_id == entry.event_id)?;
+        let holder = taken.get(&entry.takes).filter(|holder| holder.event_id == entry.event_id)?;
         Some(Placement::Own { run_seq: holder.run_seq })
     });
     if !call.entries.is_empty()
@@ -186,7 +186,7 @@ impl<'a> Within<'a> {
     }
 
     fn take(&mut self, entry: &'a Entry, run_seq: u64) {
-        self.0.extend(entry.takes().map(|name| (&**name, run_seq)));
+        self.0.insert(&entry.takes, run_seq);
     }
 }
 

@@ -8,16 +8,15 @@ use engine_core::event::{Event, IdempotencyKey};
 use engine_core::port::store::{Appended, CheckpointRecord, Created, StoredEvent};
 use engine_core::{Result, RunId, TenantId, Timestamp};
 
-use super::job::{AppendJob, Change, CreateJob, Job};
+use super::job::{AppendJob, CreateJob, LogJob};
 use super::names::{Names, SHORT_RUN};
+use super::queue::Group;
 use crate::append::{Changes, Entry, Head, Holder, Placement, PreparedRun, Ruling, Taken, no_such_run, rule};
 use crate::retry::Failure;
+use crate::wake::Wakeups;
 
 /// What a group needs of a database. Everything between `begin` and `commit` is one transaction.
 pub(crate) trait Database: Send + 'static {
-    /// What other changes work on.
-    type Connection: Send + 'static;
-
     /// Begins, locks these runs against other writers, and says where they stand; says which identities are taken.
     fn begin(
         &mut self,
@@ -25,7 +24,7 @@ pub(crate) trait Database: Send + 'static {
         identities: &[Identity],
     ) -> impl Future<Output = Result<Begun, Failure>> + Send;
 
-    /// Who holds these names and slots of these runs; with no names, every one of them.
+    /// Who holds these slots and names of a run; with none given, every one of them.
     fn holders(
         &mut self,
         run_no: i64,
@@ -52,13 +51,6 @@ pub(crate) trait Database: Send + 'static {
         head: &Head,
         wanted: Wanted,
     ) -> impl Future<Output = Result<Vec<Event>, Failure>> + Send;
-
-    /// Does another change, and undoes it if it is refused.
-    fn change(
-        &mut self,
-        change: &mut dyn Change<Self::Connection>,
-        now: Timestamp,
-    ) -> impl Future<Output = Result<(), Failure>> + Send;
 
     /// Commits. Returning means that all of it is durable.
     fn commit(&mut self) -> impl Future<Output = Result<(), Failure>> + Send;
@@ -147,18 +139,54 @@ struct Touched {
     wrote: bool,
 }
 
+/// The log of a database, as its one writer keeps it.
+pub(crate) struct Log<D> {
+    database: D,
+    names: Names,
+    wakeups: Arc<Wakeups>,
+}
+
+impl<D> Log<D> {
+    pub(crate) fn new(database: D, wakeups: Arc<Wakeups>) -> Self {
+        Self { database, names: Names::default(), wakeups }
+    }
+}
+
+impl<D: Database> Group for Log<D> {
+    type Job = LogJob;
+
+    async fn commit(&mut self, jobs: &mut [LogJob]) -> Result<(), Failure> {
+        let runs = match commit(&mut self.database, &mut self.names, jobs).await {
+            Err(failure) if failure.stale => {
+                self.database.rollback().await;
+                commit(&mut self.database, &mut self.names, jobs).await?
+            }
+            result => result?,
+        };
+        self.wakeups.stored(&runs);
+        Ok(())
+    }
+
+    async fn rollback(&mut self) {
+        self.database.rollback().await;
+    }
+
+    async fn close(self) {
+        self.database.close().await;
+    }
+}
+
 /// Does all jobs in one transaction and keeps their answers; gives the runs that have new events.
-pub(super) async fn commit<D: Database>(
+async fn commit<D: Database>(
     database: &mut D,
     names: &mut Names,
-    jobs: &mut [Job<D::Connection>],
+    jobs: &mut [LogJob],
 ) -> Result<Vec<RunId>, Failure> {
-    let (mut appends, mut creates, mut others) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut appends, mut creates) = (Vec::with_capacity(jobs.len()), Vec::new());
     for job in jobs {
         match job {
-            Job::Append(job) => appends.push(job),
-            Job::Create(job) => creates.push(job),
-            Job::Change(job) => others.push(job),
+            LogJob::Append(job) => appends.push(job),
+            LogJob::Create(job) => creates.push(job),
         }
     }
     let mut runs: Vec<RunId> = appends.iter().map(|job| job.call.run_id.clone()).collect();
@@ -180,15 +208,12 @@ pub(super) async fn commit<D: Database>(
 
     let rulings: Vec<Ruling> = appends.iter().map(|job| rule_on(job, &mut touched, now)).collect();
     let writes = writes(&appends, &creates, &rulings, &touched, now);
-    let is_all = others.is_empty() && rulings.iter().all(Ruling::is_all_new);
+    let is_all = rulings.iter().all(Ruling::is_all_new);
     let wrote = !writes.events.is_empty();
     if wrote {
         database.write(&writes, is_all).await?;
     }
     let stored = writes.runs;
-    for change in &mut others {
-        database.change(change.as_mut(), now).await?;
-    }
     let mut known = Vec::with_capacity(rulings.len());
     for (job, ruling) in appends.iter().zip(&rulings) {
         known.push(events_in_the_way(database, job, ruling, &touched).await?);
@@ -237,7 +262,7 @@ async fn create_runs<D: Database>(
         let holder = Holder { run_seq: 1, event_id: run.queued.event_id };
         let run = Touched {
             head: run.head(run_no),
-            taken: run.queued.takes().map(|name| (name.clone(), holder)).collect(),
+            taken: Taken::from([(Arc::clone(&run.queued.takes), holder)]),
             complete: true,
             new: true,
             changes: Changes::default(),

@@ -4,13 +4,15 @@
 //! - [`job`]: what a caller hands to the writer, and how it hears back;
 //! - [`queue`]: the writer's loop: gathering, the write budget, a database that is away;
 //! - [`group`]: what one transaction does, step by step, whatever the database;
-//! - [`names`]: what the writer remembers of short runs, so that it need not ask.
+//! - [`names`], [`heads`]: what the writer remembers of runs, so that it need not ask.
 
 mod group;
+mod heads;
 mod job;
 mod names;
 mod queue;
 
-pub(crate) use group::{Begun, CheckpointRow, Database, EventRow, HeadRow, Identity, Wanted, Writes};
-pub(crate) use job::{AppendJob, Change, CreateJob, Job};
-pub(crate) use queue::Queue;
+pub(crate) use group::{Begun, CheckpointRow, Database, EventRow, HeadRow, Identity, Log, Wanted, Writes};
+pub(crate) use heads::Heads;
+pub(crate) use job::{AppendJob, CreateJob, Job, LogJob, Reply, answer};
+pub(crate) use queue::{Group, Queue, Writer};

@@ -1,18 +1,15 @@
 //! The writer's loop.
 
+use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use engine_core::{Code, Error, Result, Timestamp};
-use futures_core::future::BoxFuture;
+use engine_core::{Code, Error, Result};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
-use super::group::{Database, commit};
-use super::job::{Job, PlainChange, Reply};
-use super::names::Names;
+use super::job::{Job, Reply};
 use crate::retry::{Backoff, Failure, unavailable};
-use crate::wake::Wakeups;
 
 /// Jobs that may wait; more make their callers wait.
 const WAITING: usize = 4096;
@@ -21,27 +18,36 @@ const GROUP_JOBS: usize = 1024;
 /// A transaction takes no further job once it has this much to write.
 const GROUP_BYTES: usize = 16 * 1024 * 1024;
 
-/// Hands jobs to the one writer of a database. Dropping the last one ends the writer after what waits.
-pub(crate) struct Queue<C> {
-    jobs: mpsc::Sender<Job<C>>,
+/// What the writer does with the jobs of one group.
+pub(crate) trait Group: Send + 'static {
+    /// What callers hand to it.
+    type Job: Job;
+
+    /// Does all jobs in one transaction, and keeps their answers. Returning means that all of it is durable.
+    fn commit(&mut self, jobs: &mut [Self::Job]) -> impl Future<Output = Result<(), Failure>> + Send;
+
+    /// Gives up whatever was begun.
+    fn rollback(&mut self) -> impl Future<Output = ()> + Send;
+
+    /// Ends the connection.
+    fn close(self) -> impl Future<Output = ()> + Send;
+}
+
+/// Hands jobs to a writer. Dropping the last one ends the writer after what waits.
+pub(crate) struct Queue<J> {
+    jobs: mpsc::Sender<J>,
     budget: Duration,
     /// Why the database is away, while it is.
     outage: Arc<Mutex<Option<String>>>,
 }
 
-impl<C: Send + 'static> Queue<C> {
-    /// Starts the writer.
-    pub(crate) fn start<D: Database<Connection = C>>(
-        database: D,
-        wakeups: Arc<Wakeups>,
-        budget: Duration,
-    ) -> Self {
+impl<J: Job> Queue<J> {
+    /// A queue and its writer, which somebody must run.
+    pub(crate) fn new<G: Group<Job = J>>(group: G, budget: Duration) -> (Self, Writer<G>) {
         let (jobs, waiting) = mpsc::channel(WAITING);
         let outage = Arc::default();
-        let writer =
-            Writer { database, waiting, names: Names::default(), wakeups, outage: Arc::clone(&outage) };
-        tokio::spawn(writer.run());
-        Self { jobs, budget, outage }
+        let writer = Writer { group, waiting, outage: Arc::clone(&outage) };
+        (Self { jobs, budget, outage }, writer)
     }
 
     /// Does a job within the write budget.
@@ -49,11 +55,19 @@ impl<C: Send + 'static> Queue<C> {
     /// # Errors
     /// What the job was refused with. `STORE_UNAVAILABLE` when the database stayed away, `WRITE_BUDGET_EXCEEDED` when
     /// it was there and slow: whether the write happened is open then, and doing it again is harmless.
-    pub(crate) async fn submit<T>(&self, job: impl FnOnce(Reply<T>) -> Job<C>) -> Result<T> {
+    pub(crate) async fn submit<T>(&self, job: impl FnOnce(Reply<T>) -> J) -> Result<T> {
         self.submit_within(self.budget, job).await
     }
 
-    async fn submit_within<T>(&self, budget: Duration, job: impl FnOnce(Reply<T>) -> Job<C>) -> Result<T> {
+    /// Does a job within a budget of its own.
+    ///
+    /// # Errors
+    /// As [`Queue::submit`].
+    pub(crate) async fn submit_within<T>(
+        &self,
+        budget: Duration,
+        job: impl FnOnce(Reply<T>) -> J,
+    ) -> Result<T> {
         let (reply, answer) = oneshot::channel();
         let job = job(reply);
         let done = async {
@@ -65,19 +79,6 @@ impl<C: Send + 'static> Queue<C> {
             Ok(result) => result,
             Err(_) => Err(self.too_late(budget)),
         }
-    }
-
-    /// Does any other write within `budget`, or the write budget.
-    ///
-    /// # Errors
-    /// As [`Queue::submit`].
-    pub(crate) async fn change<T, F>(&self, budget: Option<Duration>, work: F) -> Result<T>
-    where
-        T: Send + 'static,
-        F: for<'a> Fn(&'a mut C, Timestamp) -> BoxFuture<'a, Result<T, Failure>> + Send + 'static,
-    {
-        let job = |reply| Job::Change(Box::new(PlainChange { work, answer: None, reply }));
-        self.submit_within(budget.unwrap_or(self.budget), job).await
     }
 
     fn too_late(&self, budget: Duration) -> Error {
@@ -97,24 +98,24 @@ fn closed() -> Error {
     unavailable("the store was closed")
 }
 
-struct Writer<D: Database> {
-    database: D,
-    waiting: mpsc::Receiver<Job<D::Connection>>,
-    names: Names,
-    wakeups: Arc<Wakeups>,
+/// The one that writes.
+pub(crate) struct Writer<G: Group> {
+    group: G,
+    waiting: mpsc::Receiver<G::Job>,
     outage: Arc<Mutex<Option<String>>>,
 }
 
-impl<D: Database> Writer<D> {
-    async fn run(mut self) {
-        let mut group = Vec::new();
+impl<G: Group> Writer<G> {
+    /// Writes until the queue is dropped.
+    pub(crate) async fn run(mut self) {
+        let mut jobs = Vec::new();
         let mut backoff = Backoff::new();
-        while self.gather(&mut group).await {
-            match self.commit(&mut group).await {
+        while self.gather(&mut jobs).await {
+            match self.commit(&mut jobs).await {
                 Ok(()) => {
                     backoff = Backoff::new();
                     self.note_outage(None);
-                    group.drain(..).for_each(Job::acknowledge);
+                    jobs.drain(..).for_each(Job::acknowledge);
                     // Whoever was woken goes first: what it writes next comes into the next group, not the one after.
                     tokio::task::yield_now().await;
                 }
@@ -123,28 +124,28 @@ impl<D: Database> Writer<D> {
                     self.note_outage(Some(failure.error.message().to_owned()));
                     backoff.wait().await;
                 }
-                Err(failure) => self.one_by_one(&mut group, failure).await,
+                Err(failure) => self.one_by_one(&mut jobs, failure).await,
             }
         }
-        self.database.close().await;
+        self.group.close().await;
     }
 
     /// Takes all that waits; waits for the first when there is nothing. `false` when nothing will come any more.
-    async fn gather(&mut self, group: &mut Vec<Job<D::Connection>>) -> bool {
-        group.retain(|job| !job.is_withdrawn());
-        if group.is_empty() {
+    async fn gather(&mut self, jobs: &mut Vec<G::Job>) -> bool {
+        jobs.retain(|job| !job.is_withdrawn());
+        if jobs.is_empty() {
             match self.waiting.recv().await {
-                Some(job) => group.push(job),
+                Some(job) => jobs.push(job),
                 None => return false,
             }
         }
-        let mut bytes: usize = group.iter().map(Job::bytes).sum();
-        while group.len() < GROUP_JOBS && bytes < GROUP_BYTES {
+        let mut bytes: usize = jobs.iter().map(Job::bytes).sum();
+        while jobs.len() < GROUP_JOBS && bytes < GROUP_BYTES {
             match self.waiting.try_recv() {
                 Ok(job) if job.is_withdrawn() => {}
                 Ok(job) => {
                     bytes += job.bytes();
-                    group.push(job);
+                    jobs.push(job);
                 }
                 Err(_) => break,
             }
@@ -152,27 +153,22 @@ impl<D: Database> Writer<D> {
         true
     }
 
-    async fn commit(&mut self, group: &mut [Job<D::Connection>]) -> Result<(), Failure> {
-        match commit(&mut self.database, &mut self.names, group).await {
-            Ok(runs) => {
-                self.wakeups.stored(&runs);
-                Ok(())
-            }
-            Err(failure) => {
-                self.database.rollback().await;
-                Err(failure)
-            }
+    async fn commit(&mut self, jobs: &mut [G::Job]) -> Result<(), Failure> {
+        let result = self.group.commit(jobs).await;
+        if result.is_err() {
+            self.group.rollback().await;
         }
+        result
     }
 
     /// One job that the database cannot take must not keep out the others.
-    async fn one_by_one(&mut self, group: &mut Vec<Job<D::Connection>>, failure: Failure) {
-        if group.len() == 1 {
+    async fn one_by_one(&mut self, jobs: &mut Vec<G::Job>, failure: Failure) {
+        if jobs.len() == 1 {
             tracing::error!(error = %failure.error, "a write failed");
-            group.drain(..).for_each(|job| job.refuse(copy(&failure.error)));
+            jobs.drain(..).for_each(|job| job.refuse(copy(&failure.error)));
             return;
         }
-        for job in group.drain(..) {
+        for job in jobs.drain(..) {
             let mut alone = [job];
             let result = self.commit(&mut alone).await;
             let [job] = alone;

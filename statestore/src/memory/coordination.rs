@@ -27,6 +27,18 @@ impl Coordination for MemoryStore {
         Ok(Fence(run.head.fence))
     }
 
+    async fn renew(&self, holder: &str, duration_ms: u64) -> Result<u64> {
+        let until = self.now().plus_millis(duration_ms);
+        let mut renewed = 0;
+        for run in self.state().runs.values_mut().filter(|run| !run.head.ended) {
+            if let Some(lease) = run.lease.as_mut().filter(|(held_by, _)| held_by == holder) {
+                lease.1 = until;
+                renewed += 1;
+            }
+        }
+        Ok(renewed)
+    }
+
     async fn release(&self, run_id: &RunId, fence: Fence) -> Result<()> {
         if let Ok(run) = self.state().run(run_id)
             && run.head.fence == fence.0
@@ -81,7 +93,11 @@ impl Coordination for MemoryStore {
     async fn unattended(&self, limit: usize) -> Result<Vec<RunRecord>> {
         let now = self.now();
         let free = |run: &Run| run.lease.as_ref().is_none_or(|(_, until)| *until <= now);
-        Ok(self.oldest(limit, |run| !run.head.ended && free(run)))
+        Ok(self.oldest(limit, |run| !run.head.ended && run.head.last_seq > run.acted_seq && free(run)))
+    }
+
+    async fn identify(&self, run_id: &RunId) -> Result<RunRecord> {
+        self.state().run(run_id).map(|run| run.record())
     }
 }
 

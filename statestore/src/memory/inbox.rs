@@ -7,7 +7,7 @@ use engine_core::{Result, RunId, SignalId, TenantId};
 use futures_core::stream::BoxStream;
 
 use super::{MemoryStore, Run};
-use crate::content;
+use crate::{content, page};
 
 impl Run {
     fn is_decided(&self, signal_id: &SignalId) -> bool {
@@ -35,6 +35,13 @@ impl SignalInbox for MemoryStore {
         let mut state = self.state();
         let Ok(run) = state.run(run_id) else { return Ok(Vec::new()) };
         Ok(run.signals.iter().filter(|signal| !run.is_decided(&signal.signal_id)).cloned().collect())
+    }
+
+    async fn awaited(&self, limit: usize) -> Result<Vec<RunId>> {
+        let state = self.state();
+        let mut waiting: Vec<&Run> = state.runs.values().filter(|run| !run.signals.is_empty()).collect();
+        waiting.sort_by_key(|run| run.head.run_no);
+        Ok(waiting.into_iter().take(limit.min(page::ROWS)).map(|run| run.head.run_id.clone()).collect())
     }
 
     async fn decided(&self, run_id: &RunId, signal_id: &SignalId) -> Result<()> {

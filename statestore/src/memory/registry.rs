@@ -31,7 +31,7 @@ impl RunRegistry for MemoryStore {
         };
         let plan_ref = queued.plan_ref.clone();
         let holder = Holder { run_seq: 1, event_id: prepared.queued.event_id };
-        let taken: Taken = prepared.queued.takes().map(|name| (name.clone(), holder)).collect();
+        let taken = Taken::from([(prepared.queued.takes.clone(), holder)]);
         let key = prepared.queued.key(&head);
         let event = prepared.queued.into_event(&head, 1, key, &prepared.emitted_by, now);
         let mut run = Run {

@@ -2,29 +2,57 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use engine_core::event::{Event, SCHEMA_VERSION};
+use engine_core::event::Event;
 use engine_core::port::Clock;
-use engine_core::{RunId, Timestamp};
+use engine_core::{RunId, TenantId, Timestamp};
 use sqlx::{AssertSqlSafe, Connection as _, Row as _};
 
 use super::connect::Settings;
-use super::{Connection, broken, checkpoint, log, now, rows};
-use crate::append::{Changes, Head, PreparedRun, Taken};
-use crate::commit::{Begun, Change, Database, EventRow, HeadRow, Identity, Wanted, Writes};
+use super::insert::{Insert, column, portions};
+use super::{Connection, Row, broken, log, now, rows};
+use crate::append::{Head, PreparedRun, Taken};
+use crate::commit::{Begun, CheckpointRow, Database, Heads, Identity, Wanted, Writes};
 use crate::page::{count, place};
 use crate::retry::Failure;
-
-/// Runs told of in one message; Postgres takes up to 8000 bytes, and a run id has at most 128.
-const TOLD_AT_ONCE: usize = 60;
+use crate::stored::{self, Facts};
 
 /// The writer's connection.
 pub(super) struct Batch {
     connection: Option<Connection>,
     settings: Settings,
-    clock: Option<Arc<dyn Clock>>,
     outbox: bool,
     read_heads: Arc<str>,
+    heads: Heads,
+    /// Where this transaction's runs stand as far as is known, while they are not locked.
+    expected: Option<Vec<Head>>,
+    time: ServerTime,
+}
+
+/// The server's time, as this process reckons from when it last asked.
+struct ServerTime {
+    clock: Option<Arc<dyn Clock>>,
+    asked: Option<(Timestamp, Instant)>,
+}
+
+impl ServerTime {
+    /// So long the two clocks hardly drift apart.
+    const GOOD_FOR: Duration = Duration::from_secs(1);
+
+    fn now(&self) -> Option<Timestamp> {
+        if let Some(clock) = &self.clock {
+            return Some(clock.now());
+        }
+        let (time, asked) = self.asked?;
+        let passed = asked.elapsed();
+        let passed_ms = u64::try_from(passed.as_millis()).unwrap_or(u64::MAX);
+        (passed < Self::GOOD_FOR).then(|| time.plus_millis(passed_ms))
+    }
+
+    fn set(&mut self, time: Timestamp) {
+        self.asked = Some((time, Instant::now()));
+    }
 }
 
 impl Batch {
@@ -39,9 +67,17 @@ impl Batch {
             "SELECT {}, (EXTRACT(EPOCH FROM clock_timestamp()) * 1000)::bigint
              FROM runs r JOIN run_heads h ON h.run_no = r.run_no
              WHERE r.run_id = ANY($1) ORDER BY r.run_no FOR UPDATE OF h",
-            rows::HEAD
+            HEAD
         );
-        Self { connection: Some(connection), settings, clock, outbox, read_heads: read_heads.into() }
+        Self {
+            connection: Some(connection),
+            settings,
+            outbox,
+            read_heads: read_heads.into(),
+            heads: Heads::default(),
+            expected: None,
+            time: ServerTime { clock, asked: None },
+        }
     }
 
     /// The connection; a new one after one was lost.
@@ -57,141 +93,19 @@ impl Batch {
         Ok(())
     }
 
-    /// Stores events and their rows in the outbox; with the last of them says where runs stand, and tells who listens.
-    async fn insert(
-        &mut self,
-        events: &[EventRow<'_>],
-        heads: &[HeadRow],
-        runs: &[RunId],
-        now: Timestamp,
-    ) -> Result<(), Failure> {
-        let outbox = self.outbox;
-        let channel = self.settings.channel();
-        let connection = self.connection().await?;
-        let told: Vec<String> = runs
-            .chunks(TOLD_AT_ONCE)
-            .map(|runs| format!("e{}", runs.iter().map(RunId::as_str).collect::<Vec<&str>>().join(",")))
-            .collect();
-        sqlx::query(
-            "WITH stored AS (
-                INSERT INTO events (run_no, run_seq, name, slot, event_type, event_id, idempotency_key, schema_version,
-                    emitted_at, emitted_by, occurred_at, step_id, logical_attempt, engine_attempt, payload)
-                SELECT u.run_no, u.run_seq, u.name, u.slot, u.event_type, u.event_id, u.idempotency_key, $14,
-                    $15, u.emitted_by, u.occurred_at, u.step_id, u.logical_attempt, u.engine_attempt, u.payload
-                FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::bytea[], $7::bytea[],
-                    $8::text[], $9::bigint[], $10::text[], $11::bigint[], $12::bigint[], $13::text[])
-                    AS u (run_no, run_seq, name, slot, event_type, event_id, idempotency_key, emitted_by, occurred_at,
-                    step_id, logical_attempt, engine_attempt, payload)
-                RETURNING position, run_no, run_seq
-            ), waiting AS (
-                INSERT INTO outbox (position, run_no, run_seq) SELECT position, run_no, run_seq FROM stored WHERE $16
-            ), moved AS (
-                INSERT INTO run_heads AS h (run_no, last_seq, decisions, ended, ahead_since)
-                SELECT u.run_no, u.last_seq, u.decisions, u.ended, $15
-                FROM unnest($17::bigint[], $18::bigint[], $19::bigint[], $20::boolean[])
-                    AS u (run_no, last_seq, decisions, ended)
-                ON CONFLICT (run_no) DO UPDATE SET last_seq = excluded.last_seq, decisions = excluded.decisions,
-                    ended = excluded.ended,
-                    ahead_since = CASE WHEN h.acted_seq < h.last_seq THEN h.ahead_since ELSE excluded.ahead_since END
-            )
-            SELECT pg_notify($21, told) FROM unnest($22::text[]) AS told",
-        )
-        .bind(column(events, |row| row.run_no))
-        .bind(column(events, |row| place(row.run_seq)))
-        .bind(column(events, |row| &*row.entry.name))
-        .bind(column(events, |row| row.entry.slot.as_deref()))
-        .bind(column(events, |row| row.entry.draft.body.type_name()))
-        .bind(column(events, |row| &row.entry.event_id.as_bytes()[..]))
-        .bind(column(events, |row| &row.key.as_bytes()[..]))
-        .bind(column(events, |row| &**row.emitted_by))
-        .bind(column(events, |row| row.entry.draft.occurred_at.map(Timestamp::as_millis)))
-        .bind(column(events, |row| row.entry.draft.subject.as_ref().map(|subject| subject.step.as_str())))
-        .bind(column(events, |row| row.entry.draft.subject.as_ref().map(|subject| i64::from(subject.attempt))))
-        .bind(column(events, |row| {
-            row.entry.draft.subject.as_ref().and_then(|subject| subject.engine_attempt).map(i64::from)
-        }))
-        .bind(column(events, |row| &*row.entry.payload))
-        .bind(SCHEMA_VERSION)
-        .bind(now.as_millis())
-        .bind(outbox)
-        .bind(column(heads, |head| head.run_no))
-        .bind(column(heads, |head| place(head.last_seq)))
-        .bind(column(heads, |head| place(head.decisions)))
-        .bind(column(heads, |head| head.ended))
-        .bind(channel)
-        .bind(told)
-        .execute(&mut *connection)
-        .await
-        .map_err(broken)?;
-        Ok(())
+    /// Locks the runs of this transaction, unless they are locked; refuses when they stand elsewhere than was thought.
+    async fn lock(&mut self) -> Result<(), Failure> {
+        let Some(expected) = self.expected.take() else { return Ok(()) };
+        let runs: Vec<RunId> = expected.iter().map(|head| head.run_id.clone()).collect();
+        let Begun { heads, .. } = self.begin_locked(&runs, &[]).await?;
+        let same = |head: &Head| expected.iter().any(|other| other == head);
+        if heads.len() == expected.len() && heads.iter().all(same) { Ok(()) } else { Err(Failure::stale()) }
     }
 
-    async fn write_changes(&mut self, all: &[(i64, Changes)]) -> Result<(), Failure> {
-        sqlx::query(
-            "UPDATE runs r SET status = COALESCE(u.status, r.status),
-                engine_run_ref = COALESCE(u.engine_run_ref, r.engine_run_ref),
-                ended_at = COALESCE(u.ended_at, r.ended_at)
-             FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[])
-                AS u (run_no, status, engine_run_ref, ended_at)
-             WHERE r.run_no = u.run_no",
-        )
-        .bind(column(all, |(run_no, _)| *run_no))
-        .bind(column(all, |(_, changes)| changes.status.map(|status| status.as_str())))
-        .bind(column(all, |(_, changes)| changes.engine_run_ref.as_deref()))
-        .bind(column(all, |(_, changes)| changes.ended_at.map(Timestamp::as_millis)))
-        .execute(self.connection().await?)
-        .await
-        .map_err(broken)?;
-        Ok(())
-    }
-}
-
-/// Events in portions that a local connection sends at once. The driver does not switch off the delay of small packets
-/// (TCP_NODELAY), so the rest of a larger message waits until the server confirms the beginning, which takes it 40 ms.
-fn portions<'a, 'e>(mut events: &'a [EventRow<'e>]) -> impl Iterator<Item = &'a [EventRow<'e>]> {
-    /// About what a row has besides its texts.
-    const ROW_BYTES: usize = 200;
-    const PORTION_BYTES: usize = 48 * 1024;
-    std::iter::from_fn(move || {
-        let mut bytes = 0;
-        let mut fits = |row: &EventRow<'_>| {
-            bytes += ROW_BYTES + row.entry.payload.len() + 3 * row.entry.name.len() + row.emitted_by.len();
-            bytes <= PORTION_BYTES
-        };
-        let count = events.iter().take_while(|row| fits(row)).count();
-        let (portion, rest) = events.split_at(count.max(1).min(events.len()));
-        events = rest;
-        (!portion.is_empty()).then_some(portion)
-    })
-}
-
-/// Where a run stands: the columns of [`rows::HEAD`].
-fn head(row: &super::Row) -> Result<Head, Failure> {
-    let rows::Facts { run_no, run_id, tenant_id, plan_version, correlation_id } = rows::facts(row, 0)?;
-    Ok(Head {
-        run_no,
-        run_id,
-        tenant_id,
-        plan_version,
-        correlation_id,
-        last_seq: count(row.try_get(5).map_err(broken)?),
-        decisions: count(row.try_get(6).map_err(broken)?),
-        ended: row.try_get(7).map_err(broken)?,
-        fence: count(row.try_get(8).map_err(broken)?),
-    })
-}
-
-/// One column of many rows.
-fn column<'a, R, T>(rows: &'a [R], value: impl Fn(&'a R) -> T) -> Vec<T> {
-    rows.iter().map(value).collect()
-}
-
-impl Database for Batch {
-    type Connection = Connection;
-
-    async fn begin(&mut self, runs: &[RunId], identities: &[Identity]) -> Result<Begun, Failure> {
+    /// Begins, locks these runs, and says where they stand.
+    async fn begin_locked(&mut self, runs: &[RunId], identities: &[Identity]) -> Result<Begun, Failure> {
         self.execute("BEGIN").await?;
-        let clock = self.clock.clone();
+        let clock = self.time.clock.clone();
         let read_heads = Arc::clone(&self.read_heads);
         let connection = self.connection().await?;
         let mut heads = Vec::with_capacity(runs.len());
@@ -225,49 +139,69 @@ impl Database for Batch {
             .await
             .map_err(broken)?;
             for row in &found {
-                known.push(rows::identity(row)?);
+                known.push(identity(row)?);
             }
         }
         Ok(Begun { now: time, heads, identities: known })
     }
+}
+
+/// Where a run stands: the columns of [`HEAD`].
+fn head(row: &super::Row) -> Result<Head, Failure> {
+    let Facts { run_no, run_id, tenant_id, plan_version, correlation_id } = rows::facts(row, 0)?;
+    Ok(Head {
+        run_no,
+        run_id,
+        tenant_id,
+        plan_version,
+        correlation_id,
+        last_seq: count(row.try_get(5).map_err(broken)?),
+        decisions: count(row.try_get(6).map_err(broken)?),
+        ended: row.try_get(7).map_err(broken)?,
+        fence: count(row.try_get(8).map_err(broken)?),
+    })
+}
+
+impl Database for Batch {
+    async fn begin(&mut self, runs: &[RunId], identities: &[Identity]) -> Result<Begun, Failure> {
+        let known: Option<Vec<Head>> = runs.iter().map(|run_id| self.heads.get(run_id).cloned()).collect();
+        if let (Some(known), Some(now), true) = (known, self.time.now(), identities.is_empty()) {
+            self.expected = Some(known.clone());
+            return Ok(Begun { now, heads: known, identities: Vec::new() });
+        }
+        let begun = self.begin_locked(runs, identities).await?;
+        self.time.set(begun.now);
+        begun.heads.iter().for_each(|head| self.heads.keep(head.clone()));
+        Ok(begun)
+    }
 
     async fn holders(&mut self, run_no: i64, names: Option<&[Arc<str>]>) -> Result<Taken, Failure> {
+        self.lock().await?;
         let connection = self.connection().await?;
-        let mut taken = Taken::new();
         let Some(names) = names else {
-            let found = sqlx::query("SELECT name, slot, run_seq, event_id FROM events WHERE run_no = $1")
+            let found = sqlx::query("SELECT takes, run_seq, event_id FROM events WHERE run_no = $1")
                 .bind(run_no)
                 .fetch_all(connection)
                 .await
                 .map_err(broken)?;
-            for row in &found {
-                rows::add_holder(&mut taken, row, 0, 2)?;
-                rows::add_holder(&mut taken, row, 1, 2)?;
-            }
-            return Ok(taken);
+            return holders_in(&found);
         };
-        let (slots, names): (Vec<&str>, Vec<&str>) =
-            names.iter().map(|name| &**name).partition(|name| name.starts_with('|'));
+        let names: Vec<&str> = names.iter().map(|name| &**name).collect();
         let found = sqlx::query(
             // One look into the index a name: without statistics a plainer query would read the whole run.
             "SELECT w.name, e.run_seq, e.event_id FROM unnest($2::text[]) AS w (name) CROSS JOIN LATERAL
-                (SELECT run_seq, event_id FROM events WHERE run_no = $1 AND name = w.name LIMIT 1) e
-             UNION ALL SELECT w.slot, e.run_seq, e.event_id FROM unnest($3::text[]) AS w (slot) CROSS JOIN LATERAL
-                (SELECT run_seq, event_id FROM events WHERE run_no = $1 AND slot = w.slot LIMIT 1) e",
+                (SELECT run_seq, event_id FROM events WHERE run_no = $1 AND takes = w.name LIMIT 1) e",
         )
         .bind(run_no)
         .bind(names)
-        .bind(slots)
         .fetch_all(connection)
         .await
         .map_err(broken)?;
-        for row in &found {
-            rows::add_holder(&mut taken, row, 0, 1)?;
-        }
-        Ok(taken)
+        holders_in(&found)
     }
 
     async fn create(&mut self, runs: &[&PreparedRun], now: Timestamp) -> Result<Vec<i64>, Failure> {
+        self.lock().await?;
         let found = sqlx::query(
             "INSERT INTO runs (run_id, identity, tenant_id, plan_id, plan_version, plan_hash, correlation_id,
                 source_run_id, status, created_at)
@@ -297,45 +231,56 @@ impl Database for Batch {
         let number = |run: &&PreparedRun| numbers.get(run.run_id.as_str()).copied();
         // Another process has made one of them since this transaction looked; the next try finds it.
         let made = || Failure::away("another process made the same run at the same moment");
-        runs.iter().map(number).collect::<Option<Vec<i64>>>().ok_or_else(made)
+        let numbers: Vec<i64> = runs.iter().map(number).collect::<Option<_>>().ok_or_else(made)?;
+        runs.iter().zip(&numbers).for_each(|(run, run_no)| self.heads.keep(run.head(*run_no)));
+        Ok(numbers)
     }
 
     async fn write(&mut self, writes: &Writes<'_>, then_commit: bool) -> Result<(), Failure> {
         let mut portions = portions(&writes.events).peekable();
-        while let Some(portion) = portions.next() {
-            let is_last = portions.peek().is_none();
-            let (heads, runs) = if is_last { (&*writes.heads, &*writes.runs) } else { (&[][..], &[][..]) };
-            self.insert(portion, heads, runs, writes.now).await?;
+        let mut portion = portions.next().unwrap_or_default();
+        let at_once = then_commit && portions.peek().is_none() && writes.checkpoints.is_empty();
+        if !at_once {
+            self.lock().await?;
         }
-        if !writes.changes.is_empty() {
-            self.write_changes(&writes.changes).await?;
+        // What is stored by one statement alone needs no other to begin and end a transaction.
+        let expected = self.expected.take();
+        let (now, outbox, channel) = (writes.now, self.outbox, self.settings.channel().to_owned());
+        let channel = channel.as_str();
+        while portions.peek().is_some() {
+            let (heads, changes, runs, expected) = (&[][..], &[][..], &[][..], &[][..]);
+            let part = Insert { events: portion, heads, changes, runs, expected, now, outbox, channel };
+            part.run(self.connection().await?).await?;
+            portion = portions.next().unwrap_or_default();
         }
+        let Writes { heads, changes, runs, .. } = writes;
+        let alone = expected.is_some();
+        let expected = expected.as_deref().unwrap_or_default();
+        let last = Insert { events: portion, heads, changes, runs, expected, now, outbox, channel };
+        last.run(self.connection().await?).await?;
         for (run_no, row) in &writes.checkpoints {
-            checkpoint::insert(self.connection().await?, *run_no, row, writes.now).await?;
+            insert_checkpoint(self.connection().await?, *run_no, row, writes.now).await?;
         }
-        if then_commit { self.commit().await } else { Ok(()) }
+        self.heads.advance(writes);
+        if then_commit && !alone { self.commit().await } else { Ok(()) }
     }
 
     async fn events(&mut self, head: &Head, wanted: Wanted) -> Result<Vec<Event>, Failure> {
-        log::wanted(self.connection().await?, &head.into(), wanted).await
-    }
-
-    async fn change(&mut self, change: &mut dyn Change<Connection>, now: Timestamp) -> Result<(), Failure> {
-        self.execute("SAVEPOINT change").await?;
-        change.apply(self.connection().await?, now).await?;
-        if change.is_refused() {
-            self.execute("ROLLBACK TO change").await?;
-        }
-        self.execute("RELEASE change").await
+        self.lock().await?;
+        wanted_events(self.connection().await?, &head.into(), wanted).await
     }
 
     async fn commit(&mut self) -> Result<(), Failure> {
-        self.execute("COMMIT").await
+        // Nothing was done when nothing is locked.
+        if self.expected.take().is_some() { Ok(()) } else { self.execute("COMMIT").await }
     }
 
     async fn rollback(&mut self) {
-        // Whether the connection is still good is not known: the next transaction has a new one.
+        // Whether the connection is still good is not known, nor what was committed: the next transaction has a new one
+        // and looks for itself.
         self.connection = None;
+        self.expected = None;
+        self.heads.forget();
     }
 
     async fn close(self) {
@@ -344,5 +289,61 @@ impl Database for Batch {
         {
             tracing::debug!(%error, "closing the writer's connection failed");
         }
+    }
+}
+
+/// The columns that say where a run stands, of tables named `r` and `h`.
+const HEAD: &str = "r.run_no, r.run_id, r.tenant_id, r.plan_version, r.correlation_id, h.last_seq, \
+    h.decisions, h.ended, h.fence";
+
+/// What makes a run unique, and the run: tenant, identity, run id.
+fn identity(row: &Row) -> Result<(Identity, RunId), Failure> {
+    let text = |index: usize| row.try_get::<&str, _>(index).map_err(broken);
+    Ok(((TenantId::new(text(0)?)?, text(1)?.into()), RunId::new(text(2)?)?))
+}
+
+/// Who holds what: rows of a slot or name, the place and the event's id.
+fn holders_in(found: &[Row]) -> Result<Taken, Failure> {
+    let mut taken = Taken::with_capacity(found.len());
+    for row in found {
+        let (run_seq, id) = (row.try_get(1).map_err(broken)?, row.try_get(2).map_err(broken)?);
+        taken.insert(row.try_get::<&str, _>(0).map_err(broken)?.into(), stored::holder(run_seq, id)?);
+    }
+    Ok(taken)
+}
+
+/// Stores a checkpoint, for the writer.
+async fn insert_checkpoint(
+    connection: &mut Connection,
+    run_no: i64,
+    row: &CheckpointRow,
+    now: Timestamp,
+) -> Result<(), Failure> {
+    sqlx::query(
+        "INSERT INTO checkpoints (run_no, checkpoint_id, up_to_seq, size_bytes, sha256, created_at, content)
+         VALUES ($1, $2, $3, $4, $5, $6, $7)",
+    )
+    .bind(run_no)
+    .bind(row.record.checkpoint_id.as_str())
+    .bind(place(row.record.up_to_seq))
+    .bind(place(row.record.size_bytes))
+    .bind(row.record.sha256.as_str())
+    .bind(now.as_millis())
+    .bind(&*row.content)
+    .execute(&mut *connection)
+    .await
+    .map_err(broken)?;
+    Ok(())
+}
+
+/// Events of a run for the writer's answers.
+async fn wanted_events(
+    connection: &mut Connection,
+    facts: &Facts,
+    wanted: Wanted,
+) -> Result<Vec<Event>, Failure> {
+    match wanted {
+        Wanted::After(after) => log::page_of(connection, facts, after, i64::MAX).await,
+        Wanted::At(run_seq) => log::page_of(connection, facts, run_seq.saturating_sub(1), 1).await,
     }
 }

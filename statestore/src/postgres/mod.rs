@@ -14,6 +14,7 @@ mod connect;
 mod coordination;
 #[path = "../sql/inbox.rs"]
 mod inbox;
+mod insert;
 #[path = "../sql/log.rs"]
 mod log;
 mod migrate;
@@ -40,7 +41,7 @@ use engine_core::{Result, RunId, Timestamp};
 use futures_core::future::BoxFuture;
 use sqlx::{PgPool, Row as _};
 
-use crate::commit::Queue;
+use crate::commit::{Log, LogJob, Queue};
 use crate::options::Options;
 use crate::retry::{Failure, within};
 use crate::wake::Wakeups;
@@ -62,7 +63,7 @@ pub struct PostgresStore {
 
 struct Shared {
     place: String,
-    queue: Queue<Connection>,
+    queue: Queue<LogJob>,
     pool: PgPool,
     wakeups: Arc<Wakeups>,
     clock: Option<Arc<dyn Clock>>,
@@ -89,19 +90,12 @@ impl PostgresStore {
         let wakeups = Arc::<Wakeups>::default();
         let pool = settings.pool(options.readers);
         let listener = within(budget, || news::listen(&settings, &pool, &wakeups)).await?;
-        let shared = Shared {
-            place: settings.place(),
-            queue: Queue::start(
-                batch::Batch::new(writer, settings, options.clock.clone(), options.outbox),
-                Arc::clone(&wakeups),
-                budget,
-            ),
-            pool,
-            wakeups,
-            clock: options.clock,
-            budget,
-            _listener: listener,
-        };
+        let place = settings.place();
+        let database = batch::Batch::new(writer, settings, options.clock.clone(), options.outbox);
+        let (queue, writer) = Queue::new(Log::new(database, Arc::clone(&wakeups)), budget);
+        tokio::spawn(writer.run());
+        let shared =
+            Shared { place, queue, pool, wakeups, clock: options.clock, budget, _listener: listener };
         Ok(Self { shared: Arc::new(shared) })
     }
 

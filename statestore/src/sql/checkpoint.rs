@@ -8,9 +8,9 @@ use sqlx::Row as _;
 use super::log::facts;
 use super::{Connection, Row, Store, broken};
 use crate::append::PreparedAppend;
-use crate::commit::{AppendJob, CheckpointRow, Job};
+use crate::commit::{AppendJob, CheckpointRow, LogJob};
 use crate::content;
-use crate::page::{count, limit, place};
+use crate::page::{count, limit};
 use crate::retry::Failure;
 
 #[async_trait]
@@ -24,7 +24,7 @@ impl CheckpointShelf for Store {
         let checkpoint = Some(CheckpointRow { record, content: text.into() });
         self.shared
             .queue
-            .submit(|reply| Job::Append(AppendJob { call, checkpoint, answer: None, reply }))
+            .submit(|reply| LogJob::Append(AppendJob { call, checkpoint, answer: None, reply }))
             .await?;
         // What is there now is this one, or the one that had its name before.
         let known = self.checkpoints(&request.tenant_id, &request.run_id).await?;
@@ -138,30 +138,6 @@ async fn load(
         }
         before = row.try_get(6).map_err(broken)?;
     }
-}
-
-/// Stores a checkpoint, for the writer.
-pub(super) async fn insert(
-    connection: &mut Connection,
-    run_no: i64,
-    row: &CheckpointRow,
-    now: Timestamp,
-) -> Result<(), Failure> {
-    sqlx::query(
-        "INSERT INTO checkpoints (run_no, checkpoint_id, up_to_seq, size_bytes, sha256, created_at, content)
-         VALUES ($1, $2, $3, $4, $5, $6, $7)",
-    )
-    .bind(run_no)
-    .bind(row.record.checkpoint_id.as_str())
-    .bind(place(row.record.up_to_seq))
-    .bind(place(row.record.size_bytes))
-    .bind(row.record.sha256.as_str())
-    .bind(now.as_millis())
-    .bind(&*row.content)
-    .execute(&mut *connection)
-    .await
-    .map_err(broken)?;
-    Ok(())
 }
 
 fn record(row: &Row) -> Result<CheckpointRecord, Failure> {

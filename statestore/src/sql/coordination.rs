@@ -18,6 +18,25 @@ impl Coordination for Store {
         self.write(move |connection, now| Box::pin(lease(connection, now, request.clone()))).await
     }
 
+    async fn renew(&self, holder: &str, duration_ms: u64) -> Result<u64> {
+        let holder = holder.to_owned();
+        self.write(move |connection, now| {
+            let holder = holder.clone();
+            Box::pin(async move {
+                let renewed = sqlx::query(
+                    "UPDATE run_heads SET lease_until = $2 WHERE lease_holder = $1 AND open AND NOT ended",
+                )
+                .bind(holder)
+                .bind(now.plus_millis(duration_ms).as_millis())
+                .execute(&mut *connection)
+                .await
+                .map_err(broken)?;
+                Ok(renewed.rows_affected())
+            })
+        })
+        .await
+    }
+
     async fn release(&self, run_id: &RunId, fence: Fence) -> Result<()> {
         let run_id = run_id.clone();
         self.write(move |connection, _| {
@@ -94,7 +113,28 @@ impl Coordination for Store {
     }
 
     async fn unattended(&self, limit: usize) -> Result<Vec<RunRecord>> {
-        self.oldest("h.open AND NOT h.ended AND h.lease_until <= $1", None, limit).await
+        let condition = "h.open AND NOT h.ended AND h.last_seq > h.acted_seq AND h.lease_until <= $1";
+        self.oldest(condition, None, limit).await
+    }
+
+    async fn identify(&self, run_id: &RunId) -> Result<RunRecord> {
+        let run_id = run_id.clone();
+        self.read(move |connection| {
+            let run_id = run_id.clone();
+            Box::pin(async move {
+                let sql = format!(
+                    "SELECT {} FROM runs r JOIN run_heads h ON h.run_no = r.run_no WHERE r.run_id = $1",
+                    rows::RECORD
+                );
+                let row = sqlx::query(AssertSqlSafe(sql))
+                    .bind(run_id.as_str())
+                    .fetch_optional(&mut *connection)
+                    .await
+                    .map_err(broken)?;
+                row.as_ref().map_or_else(|| Err(no_such_run(run_id.as_str()).into()), rows::record)
+            })
+        })
+        .await
     }
 }
 

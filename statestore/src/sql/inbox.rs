@@ -12,6 +12,7 @@ use sqlx::Row as _;
 use super::log::facts;
 use super::{Store, announce_signal, broken};
 use crate::content;
+use crate::page::{self, limit};
 
 #[async_trait]
 impl SignalInbox for Store {
@@ -29,7 +30,7 @@ impl SignalInbox for Store {
                     let added = sqlx::query(
                         "INSERT INTO signals (run_no, signal_id, signal)
                          SELECT r.run_no, $2, $3 FROM runs r WHERE r.run_no = $1
-                         AND NOT EXISTS (SELECT 1 FROM events e WHERE e.run_no = $1 AND e.slot = $4)
+                         AND NOT EXISTS (SELECT 1 FROM events e WHERE e.run_no = $1 AND e.takes = $4)
                          ON CONFLICT (run_no, signal_id) DO NOTHING",
                     )
                     .bind(facts.run_no)
@@ -61,7 +62,7 @@ impl SignalInbox for Store {
                 let found = sqlx::query(
                     "SELECT s.signal FROM signals s JOIN runs r ON r.run_no = s.run_no WHERE r.run_id = $1
                      AND NOT EXISTS
-                     (SELECT 1 FROM events e WHERE e.run_no = s.run_no AND e.slot = '|signal|' || s.signal_id)
+                     (SELECT 1 FROM events e WHERE e.run_no = s.run_no AND e.takes = '|signal|' || s.signal_id)
                      ORDER BY s.position",
                 )
                 .bind(run_id.as_str())
@@ -73,6 +74,23 @@ impl SignalInbox for Store {
                     signals.push(content::read_signal(row.try_get(0).map_err(broken)?)?);
                 }
                 Ok(signals)
+            })
+        })
+        .await
+    }
+
+    async fn awaited(&self, most: usize) -> Result<Vec<RunId>> {
+        self.read(move |connection| {
+            Box::pin(async move {
+                let found = sqlx::query(
+                    "SELECT r.run_id FROM runs r WHERE r.run_no IN (SELECT s.run_no FROM signals s)
+                     ORDER BY r.run_no LIMIT $1",
+                )
+                .bind(limit(most, page::ROWS))
+                .fetch_all(&mut *connection)
+                .await
+                .map_err(broken)?;
+                found.iter().map(|row| Ok(RunId::new(row.try_get::<&str, _>(0).map_err(broken)?)?)).collect()
             })
         })
         .await

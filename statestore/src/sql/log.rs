@@ -10,9 +10,10 @@ use sqlx::{AssertSqlSafe, Row as _};
 
 use super::{Connection, Store, broken, rows};
 use crate::append::{PreparedAppend, no_such_run};
-use crate::commit::{AppendJob, Job, Wanted};
+use crate::commit::{AppendJob, LogJob};
 use crate::page::{self, limit, place};
 use crate::retry::Failure;
+use crate::stored::{EVENT, Facts};
 use crate::{content, tail};
 
 /// How many snapshots of a run are kept.
@@ -22,7 +23,7 @@ const SNAPSHOTS: i64 = 3;
 impl EventLog for Store {
     async fn append(&self, request: AppendRequest) -> Result<Appended> {
         let call = PreparedAppend::new(request)?;
-        let job = |reply| Job::Append(AppendJob { call, checkpoint: None, answer: None, reply });
+        let job = |reply| LogJob::Append(AppendJob { call, checkpoint: None, answer: None, reply });
         self.shared.queue.submit(job).await
     }
 
@@ -115,7 +116,7 @@ pub(super) async fn facts(
     connection: &mut Connection,
     tenant_id: &TenantId,
     run_id: &RunId,
-) -> Result<rows::Facts, Failure> {
+) -> Result<Facts, Failure> {
     let sql = format!("SELECT {} FROM runs r WHERE r.run_id = $1", rows::FACTS);
     let row = sqlx::query(AssertSqlSafe(sql))
         .bind(run_id.as_str())
@@ -131,13 +132,13 @@ pub(super) async fn facts(
 /// Events of a run after a place, in order.
 pub(super) async fn page_of(
     connection: &mut Connection,
-    facts: &rows::Facts,
+    facts: &Facts,
     after: u64,
     limit: i64,
 ) -> Result<Vec<Event>, Failure> {
     let sql = format!(
         "SELECT {} FROM events e WHERE e.run_no = $1 AND e.run_seq > $2 ORDER BY e.run_seq LIMIT $3",
-        rows::EVENT
+        EVENT
     );
     let found = sqlx::query(AssertSqlSafe(sql))
         .bind(facts.run_no)
@@ -147,18 +148,6 @@ pub(super) async fn page_of(
         .await
         .map_err(broken)?;
     found.iter().map(|row| rows::event(row, facts)).collect()
-}
-
-/// Events of a run for the writer's answers.
-pub(super) async fn wanted(
-    connection: &mut Connection,
-    facts: &rows::Facts,
-    wanted: Wanted,
-) -> Result<Vec<Event>, Failure> {
-    match wanted {
-        Wanted::After(after) => page_of(connection, facts, after, i64::MAX).await,
-        Wanted::At(run_seq) => page_of(connection, facts, run_seq.saturating_sub(1), 1).await,
-    }
 }
 
 /// The latest snapshot up to a place. One that this version cannot read counts as none: the log has everything.

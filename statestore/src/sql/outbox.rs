@@ -13,6 +13,7 @@ use super::{Connection, Row, Store, broken, lock_outbox, rows};
 use crate::content;
 use crate::page::{self, limit, place};
 use crate::retry::Failure;
+use crate::stored::EVENT;
 
 /// Where the columns of the run begin, behind those of an event.
 const RUN: usize = 12;
@@ -52,9 +53,9 @@ impl Outbox for Store {
             Box::pin(async move {
                 let sql = format!(
                     "SELECT {}, {}, d.failures, d.error, d.given_up_at FROM dead_letters d
-                     JOIN events e ON e.position = d.position JOIN runs r ON r.run_no = d.run_no
+                     JOIN events e ON e.run_no = d.run_no AND e.run_seq = d.run_seq JOIN runs r ON r.run_no = d.run_no
                      ORDER BY d.position LIMIT $1",
-                    rows::EVENT,
+                    EVENT,
                     rows::FACTS
                 );
                 let found = sqlx::query(AssertSqlSafe(sql))
@@ -111,9 +112,9 @@ async fn claim(
     lock_outbox(connection).await?;
     let sql = format!(
         "SELECT {}, {}, COALESCE(q.failures, 0) FROM outbox o LEFT JOIN outbox_runs q ON q.run_no = o.run_no
-         JOIN events e ON e.position = o.position JOIN runs r ON r.run_no = o.run_no
+         JOIN events e ON e.run_no = o.run_no AND e.run_seq = o.run_seq JOIN runs r ON r.run_no = o.run_no
          WHERE q.run_no IS NULL OR (q.claimed_until <= $1 AND q.not_before <= $1) ORDER BY o.position LIMIT $2",
-        rows::EVENT,
+        EVENT,
         rows::FACTS
     );
     let found = sqlx::query(AssertSqlSafe(sql))

@@ -9,7 +9,7 @@ use sqlx::{AssertSqlSafe, QueryBuilder, Row as _};
 
 use super::{Connection, Store, broken, rows};
 use crate::append::{PreparedRun, no_such_run};
-use crate::commit::{CreateJob, Job};
+use crate::commit::{CreateJob, LogJob};
 use crate::page::{self, ListPlace, limit};
 use crate::retry::Failure;
 
@@ -31,7 +31,7 @@ const BELONGING: [&str; 10] = [
 impl RunRegistry for Store {
     async fn create(&self, request: CreateRequest) -> Result<Created> {
         let run = PreparedRun::new(request)?;
-        self.shared.queue.submit(|reply| Job::Create(CreateJob { run, answer: None, reply })).await
+        self.shared.queue.submit(|reply| LogJob::Create(CreateJob { run, answer: None, reply })).await
     }
 
     async fn find(&self, tenant_id: &TenantId, run_id: &RunId) -> Result<RunRecord> {

@@ -12,13 +12,13 @@ use super::Connection;
 use crate::options::{Durability, Options};
 use crate::retry::Failure;
 
-/// Statements of the writer come in sizes of powers of two; all of them fit.
+/// Statements that a connection keeps ready: all there are.
 const STATEMENTS: usize = 256;
-/// Pages that the log in front of the file (WAL) may have before they are copied into it: 16 MiB. Copying waits for
+/// Pages that the log in front of the file (WAL) may have before they are copied into it: 64 MiB. Copying waits for
 /// the disk twice, so seldom is better; readers look through the WAL, so never is not.
-const CHECKPOINT_PAGES: &str = "4000";
+const CHECKPOINT_PAGES: u32 = 16_000;
 /// The page cache of the writer, in KiB.
-const CACHE: &str = "-65536";
+const CACHE: i32 = -65536;
 /// How long a statement waits for another process that writes, before the writer looks at its budget again.
 const BUSY: Duration = Duration::from_millis(500);
 
@@ -27,6 +27,9 @@ const BUSY: Duration = Duration::from_millis(500);
 pub(super) struct Settings {
     path: PathBuf,
     connection: SqliteConnectOptions,
+    synchronous: &'static str,
+    /// How long a statement waits for another process that writes.
+    busy: Duration,
     /// How long a reader may wait for its turn.
     patience: Duration,
 }
@@ -60,33 +63,44 @@ impl Settings {
         }
         let path = PathBuf::from(path);
         make_folder(&path)?;
-        let synchronous = match durability {
-            Durability::Full => SqliteSynchronous::Full,
-            Durability::Normal => SqliteSynchronous::Normal,
+        let (synchronous, name) = match durability {
+            Durability::Full => (SqliteSynchronous::Full, "FULL"),
+            Durability::Normal => (SqliteSynchronous::Normal, "NORMAL"),
         };
+        let busy = BUSY.min(options.write_budget);
         let connection = SqliteConnectOptions::new()
             .filename(&path)
             .create_if_missing(true)
             .journal_mode(SqliteJournalMode::Wal)
             .synchronous(synchronous)
-            .busy_timeout(BUSY.min(options.write_budget))
+            .busy_timeout(busy)
             .foreign_keys(false)
             .statement_cache_capacity(STATEMENTS)
-            .pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
+            .pragma("wal_autocheckpoint", CHECKPOINT_PAGES.to_string())
             .disable_statement_logging();
-        Ok(Self { path, connection, patience: options.write_budget })
+        Ok(Self { path, connection, synchronous: name, busy, patience: options.write_budget })
     }
 
-    /// The connection that writes.
-    pub(super) async fn writer(&self) -> Result<Connection, Failure> {
-        let options =
-            self.connection.clone().pragma("cache_size", CACHE).thread_name(|_| "sqlite-writer".to_owned());
-        options.connect().await.map_err(|error| self.cannot_open(error))
+    /// A connection like all the others, for reading and for what is not the log.
+    pub(super) async fn connect(&self) -> Result<Connection, Failure> {
+        self.connection.clone().connect().await.map_err(|error| self.cannot_open(&broken(error)))
     }
 
-    /// A connection that reads.
-    pub(super) async fn reader(&self) -> Result<Connection, Failure> {
-        self.connection.clone().connect().await.map_err(|error| self.cannot_open(error))
+    /// The connection that writes the log, of the driver that runs statements on the thread it is called from. The file
+    /// is there and has its tables.
+    pub(super) fn log_writer(&self) -> Result<rusqlite::Connection, Failure> {
+        let open = || {
+            let connection = rusqlite::Connection::open(&self.path)?;
+            connection.busy_timeout(self.busy)?;
+            connection.set_prepared_statement_cache_capacity(STATEMENTS);
+            connection.pragma_update(None, "journal_mode", "wal")?;
+            connection.pragma_update(None, "synchronous", self.synchronous)?;
+            connection.pragma_update(None, "foreign_keys", false)?;
+            connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+            connection.pragma_update(None, "cache_size", CACHE)?;
+            Ok(connection)
+        };
+        open().map_err(|error| self.cannot_open(&refused(error)))
     }
 
     /// Connections that read, opened when they are needed.
@@ -103,12 +117,11 @@ impl Settings {
         format!("sqlite://{}", self.path.display())
     }
 
-    fn cannot_open(&self, error: sqlx::Error) -> Failure {
-        let away = broken(error);
+    fn cannot_open(&self, away: &Failure) -> Failure {
         let message = format!("{} cannot be opened: {}", self.place(), away.error.message());
         let error = Error::new(Code::StoreUnavailable, message)
             .with_hint("see that it is a SQLite database and that this user may write to it and its folder");
-        Failure { error, ..away }
+        Failure { away: away.away, database: true, stale: false, error }
     }
 }
 
@@ -125,15 +138,23 @@ fn make_folder(path: &Path) -> Result<()> {
 
 /// What an error of the database means.
 pub(super) fn broken(error: sqlx::Error) -> Failure {
-    // Primary result codes: busy, locked, input or output error, disk full, cannot open.
-    const PASSING: [i32; 5] = [5, 6, 10, 13, 14];
     let passing = match &error {
         sqlx::Error::Database(database) => {
-            let code = database.code().and_then(|code| code.parse::<i32>().ok());
-            code.is_some_and(|code| PASSING.contains(&(code & 0xff)))
+            database.code().and_then(|code| code.parse().ok()).is_some_and(is_passing)
         }
         sqlx::Error::Io(_) | sqlx::Error::PoolTimedOut | sqlx::Error::WorkerCrashed => true,
         _ => false,
     };
     if passing { Failure::away(error) } else { Failure::broken(error) }
+}
+
+/// The same for the writer of the log.
+pub(super) fn refused(error: rusqlite::Error) -> Failure {
+    let passing = error.sqlite_error().is_some_and(|error| is_passing(error.extended_code));
+    if passing { Failure::away(error) } else { Failure::broken(error) }
+}
+
+/// Whether the same may succeed later: busy, locked, input or output error, disk full, cannot open.
+fn is_passing(code: i32) -> bool {
+    [5, 6, 10, 13, 14].contains(&(code & 0xff))
 }

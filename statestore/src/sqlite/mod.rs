@@ -1,12 +1,16 @@
-//! SQLite: one file, no server. One connection writes, others read beside it (WAL).
+//! SQLite: one file, no server. One connection writes the log, another what belongs to it, in turns; others read beside
+//! them (WAL).
 //!
 //! - `connect`: opening the file, its settings, and what its errors mean;
 //! - `migrate`: bringing it to the current schema;
-//! - `batch`: the statements of a group commit;
+//! - `batch`: the statements of a group commit, on a thread of their own;
+//! - `changes`: every write that is not to the log;
+//! - `turn`: whose turn it is to write;
 //! - `news`: hearing of what other processes write;
 //! - the rest: one file a concern, named as in engine-core's `port::store`, shared with Postgres.
 
 mod batch;
+mod changes;
 #[path = "../sql/checkpoint.rs"]
 mod checkpoint;
 mod connect;
@@ -30,22 +34,24 @@ mod registry;
 mod requests;
 #[path = "../sql/rows.rs"]
 mod rows;
+mod turn;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use engine_core::port::Clock;
-use engine_core::{Result, RunId, Timestamp};
+use engine_core::{Code, Error, Result, RunId, Timestamp};
 use futures_core::future::BoxFuture;
-use sqlx::{Row as _, SqlitePool};
+use sqlx::SqlitePool;
 
-use crate::commit::Queue;
+use crate::commit::{Database, Log, LogJob, Queue, Writer};
 use crate::options::{Options, SystemClock};
 use crate::retry::{Failure, within};
 use crate::wake::Wakeups;
 
 use connect::broken;
+use turn::Turn;
 
 type Connection = sqlx::SqliteConnection;
 type Row = sqlx::sqlite::SqliteRow;
@@ -62,11 +68,13 @@ pub struct SqliteStore {
 
 struct Shared {
     place: String,
-    queue: Queue<Connection>,
+    queue: Queue<LogJob>,
+    changes: Queue<changes::Waiting>,
     readers: SqlitePool,
     wakeups: Arc<Wakeups>,
     clock: Option<Arc<dyn Clock>>,
     budget: Duration,
+    in_force: Vec<(String, String)>,
 }
 
 impl SqliteStore {
@@ -79,63 +87,58 @@ impl SqliteStore {
     pub async fn open(url: &str, options: Options) -> Result<Self> {
         let settings = connect::Settings::new(url, &options)?;
         let budget = options.write_budget;
-        let writer = within(budget, || async {
-            let mut writer = settings.writer().await?;
-            migrate::run(&mut writer, &settings).await?;
-            Ok(writer)
+        let connection = within(budget, || async {
+            let mut connection = settings.connect().await?;
+            migrate::run(&mut connection, &settings).await?;
+            Ok(connection)
         })
         .await?;
         let wakeups = Arc::<Wakeups>::default();
-        news::listen(within(budget, || settings.reader()).await?, &wakeups, options.foreign_check);
-        let database = batch::Batch::new(writer, options.clock.clone(), options.outbox);
+        news::listen(within(budget, || settings.connect()).await?, &wakeups, options.foreign_check);
+        let turn = Turn::default();
+        let log_writer = within(budget, || async { settings.log_writer() }).await?;
+        let in_force = in_force(&log_writer)?;
+        let log = batch::Batch::new(log_writer, options.clock.clone(), options.outbox, turn.clone());
+        let (queue, writer) = Queue::new(Log::new(log, Arc::clone(&wakeups)), budget);
+        on_a_thread(writer)?;
+        let changes = changes::Changes::new(connection, options.clock.clone(), turn);
+        let (changes, writer) = Queue::new(changes, budget);
+        tokio::spawn(writer.run());
         let shared = Shared {
             place: settings.place(),
-            queue: Queue::start(database, Arc::clone(&wakeups), budget),
+            queue,
+            changes,
             readers: settings.readers(options.readers),
             wakeups,
             clock: options.clock,
             budget,
+            in_force,
         };
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// What the writer's connection is set to, as it says itself: names and values of `PRAGMA` settings.
-    ///
-    /// # Errors
-    /// `STORE_UNAVAILABLE` when the file is busy for longer than the budget.
-    pub async fn settings(&self) -> Result<Vec<(String, String)>> {
-        self.write(|connection, _| {
-            Box::pin(async move {
-                let mut settings = Vec::new();
-                for (name, sql) in [
-                    ("journal_mode", "SELECT journal_mode FROM pragma_journal_mode"),
-                    ("synchronous", "SELECT CAST(synchronous AS TEXT) FROM pragma_synchronous"),
-                ] {
-                    let row = sqlx::query(sql).fetch_one(&mut *connection).await.map_err(broken)?;
-                    settings.push((name.to_owned(), row.try_get(0).map_err(broken)?));
-                }
-                Ok(settings)
-            })
-        })
-        .await
+    /// What the connection that writes the log is set to, as it said itself: names and values of `PRAGMA` settings.
+    #[must_use]
+    pub fn settings(&self) -> &[(String, String)] {
+        &self.shared.in_force
     }
 
-    /// Hands a change to the writer.
+    /// Makes a change that is not to the log.
     async fn write<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
         F: for<'c> Fn(&'c mut Connection, Timestamp) -> BoxFuture<'c, Result<T, Failure>> + Send + 'static,
     {
-        self.shared.queue.change(None, work).await
+        changes::submit(&self.shared.changes, self.shared.budget, work).await
     }
 
-    /// Hands a change that may take long to the writer.
+    /// Makes a change that may take long.
     async fn write_slowly<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
         F: for<'c> Fn(&'c mut Connection, Timestamp) -> BoxFuture<'c, Result<T, Failure>> + Send + 'static,
     {
-        self.shared.queue.change(Some(self.shared.budget.max(MAINTENANCE)), work).await
+        changes::submit(&self.shared.changes, self.shared.budget.max(MAINTENANCE), work).await
     }
 
     /// Reads beside the writer.
@@ -150,6 +153,31 @@ impl SqliteStore {
         })
         .await
     }
+}
+
+/// Runs the writer of the log on a thread of its own until the store is dropped.
+fn on_a_thread<D: Database>(writer: Writer<Log<D>>) -> Result<()> {
+    let cannot = |cause: std::io::Error| {
+        Error::new(
+            Code::StoreUnavailable,
+            format!("the thread of the store's writer cannot be started: {cause}"),
+        )
+        .with_hint("see that this process may start more threads")
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().map_err(cannot)?;
+    let run = move || runtime.block_on(writer.run());
+    std::thread::Builder::new().name("sqlite-log".to_owned()).spawn(run).map_err(cannot)?;
+    Ok(())
+}
+
+/// What a connection is set to.
+fn in_force(connection: &rusqlite::Connection) -> Result<Vec<(String, String)>> {
+    let value = |sql| connection.query_row(sql, [], |row| row.get(0)).map_err(connect::refused);
+    let journal_mode =
+        value("SELECT journal_mode FROM pragma_journal_mode").map_err(|failure| failure.error)?;
+    let synchronous =
+        value("SELECT CAST(synchronous AS TEXT) FROM pragma_synchronous").map_err(|failure| failure.error)?;
+    Ok(vec![("journal_mode".to_owned(), journal_mode), ("synchronous".to_owned(), synchronous)])
 }
 
 /// The time. SQLite has no clock of its own.

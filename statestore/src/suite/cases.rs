@@ -142,6 +142,7 @@ macro_rules! store_suite {
             leases {
                 a_lease_excludes_others
                 renewing_keeps_the_fence
+                all_leases_of_a_holder_are_renewed_at_once
                 an_expired_lease_goes_to_the_next_with_a_higher_fence
                 a_released_lease_is_free_at_once
                 releasing_with_an_old_fence_changes_nothing
@@ -160,6 +161,7 @@ macro_rules! store_suite {
             }
             coordination {
                 what_was_acted_on_never_goes_backwards
+                a_run_is_identified_by_its_id_alone
                 acting_beyond_the_log_is_harmless
                 a_run_that_nobody_acts_on_is_neglected
                 neglect_counts_from_when_the_log_went_on
@@ -169,6 +171,7 @@ macro_rules! store_suite {
             }
             inbox {
                 signals_wait_in_the_order_they_came
+                runs_that_signals_wait_for_are_known
                 every_kind_of_signal_comes_out_as_it_went_in
                 a_signal_that_comes_again_changes_nothing
                 a_decision_in_the_log_empties_the_inbox

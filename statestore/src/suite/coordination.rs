@@ -3,11 +3,12 @@
 use std::slice::from_ref;
 
 use engine_core::port::store::RunRecord;
-use engine_core::{RunId, Timestamp};
+use engine_core::{Code, RunId, Timestamp};
 
 use super::Harness;
 use super::drafts::{alert, alerts};
 use super::handle::{Handle, open};
+use super::verdict::refused;
 
 fn ids(runs: Vec<RunRecord>) -> Vec<RunId> {
     runs.into_iter().map(|run| run.run_id).collect()
@@ -130,4 +131,14 @@ pub async fn runs_without_a_lease_are_unattended(harness: &dyn Harness) {
     assert_eq!(ids(store.unattended(2).await.expect("runs")), of(&[0, 1]));
     assert_eq!(ids(store.unattended(usize::MAX).await.expect("runs")), of(&[0, 1, 2, 3]));
     assert_eq!(store.unattended(0).await.expect("runs"), []);
+    store.acted(&runs[0].run_id, u64::MAX).await.expect("remembered");
+    assert_eq!(unattended(&store).await, of(&[1, 2, 3]), "nobody need act on one that was acted on");
+}
+
+/// An engine that hears of a run by its id alone finds it, whoever owns it.
+pub async fn a_run_is_identified_by_its_id_alone(harness: &dyn Harness) {
+    let store = open(harness).await;
+    let run = store.run_of("tenant-7", "request").await;
+    assert_eq!(store.identify(&run.run_id).await.expect("a run"), store.record(&run).await);
+    refused(store.identify(&RunId::new("nobody").unwrap()).await, Code::NotFound);
 }

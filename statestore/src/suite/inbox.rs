@@ -34,6 +34,25 @@ pub async fn signals_wait_in_the_order_they_came(harness: &dyn Harness) {
     assert_eq!(undecided(&store, &another).await, ["s1"]);
 }
 
+/// Runs that signals wait for are told to whoever was away, until the signals are taken out.
+pub async fn runs_that_signals_wait_for_are_known(harness: &dyn Harness) {
+    let store = open(harness).await;
+    let (run, another) = (store.run("request").await, store.run("another").await);
+    store.run("quiet").await;
+    let none: [RunId; 0] = [];
+    assert_eq!(store.awaited(100).await.expect("runs"), none);
+    for (run, id) in [(&run, "s1"), (&run, "s2"), (&another, "s1")] {
+        submit(&store, run, signal(id)).await;
+    }
+    let other = store.other(harness).await;
+    assert_eq!(other.awaited(100).await.expect("runs"), [run.run_id.clone(), another.run_id.clone()]);
+    assert_eq!(other.awaited(1).await.expect("runs"), [run.run_id.clone()]);
+    for id in ["s1", "s2"] {
+        store.decided(&run.run_id, &signal_id(id)).await.expect("taken out");
+    }
+    assert_eq!(store.awaited(100).await.expect("runs"), [another.run_id.clone()]);
+}
+
 /// Every kind of signal comes out as it went in.
 pub async fn every_kind_of_signal_comes_out_as_it_went_in(harness: &dyn Harness) {
     let store = open(harness).await;

@@ -34,6 +34,26 @@ pub async fn renewing_keeps_the_fence(harness: &dyn Harness) {
     assert_eq!(freshness(&stored(store.offer_under(&run, vec![alert("X", 1)], fence).await)), [true]);
 }
 
+/// One call renews all leases of a holder and nobody else's; what another has taken meanwhile stays taken.
+pub async fn all_leases_of_a_holder_are_renewed_at_once(harness: &dyn Harness) {
+    let store = open(harness).await;
+    let mut runs = Vec::new();
+    for number in 0..4 {
+        runs.push(store.run(&format!("request-{number}")).await);
+    }
+    store.lease_for(&runs[0], "one", 15_000).await.expect("a lease");
+    store.lease_for(&runs[1], "one", 5_000).await.expect("a lease");
+    store.lease_for(&runs[2], "two", 15_000).await.expect("a lease");
+    store.clock.advance(10_000);
+    let lost = store.lease_for(&runs[1], "two", 15_000).await.expect("it has run out");
+    assert_eq!(store.renew("one", 15_000).await.expect("renewed"), 1);
+    assert_eq!(store.renew("nobody", 15_000).await.expect("renewed"), 0);
+    store.clock.advance(10_000);
+    refused(store.lease_for(&runs[0], "three", 15_000).await, Code::LeaseHeld);
+    store.lease_for(&runs[2], "three", 15_000).await.expect("another holder's lease was not renewed");
+    assert_eq!(store.lease_for(&runs[1], "two", 15_000).await.expect("its holder has it"), lost);
+}
+
 /// A lease expires by the store's clock; whoever takes it next has a higher fence.
 pub async fn an_expired_lease_goes_to_the_next_with_a_higher_fence(harness: &dyn Harness) {
     let store = open(harness).await;

@@ -235,7 +235,7 @@ impl StepHandler for Exec {
         // Whatever the program has left running holds its output open; it ends with the program.
         let waiting = async {
             let status = child.wait().await;
-            group.kill();
+            group.close();
             status
         };
         let done = async {

@@ -1,5 +1,7 @@
 //! A program and everything that it started, ended together.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use tokio::process::Child;
 
 /// The process group of a program. Dropping it ends every process in it, however the call ended.
@@ -7,6 +9,8 @@ use tokio::process::Child;
 pub(super) struct Group {
     #[cfg(unix)]
     leader: Option<rustix::process::Pid>,
+    /// Everything has ended; the number of the group may be another's by now.
+    over: AtomicBool,
 }
 
 #[cfg(unix)]
@@ -19,7 +23,7 @@ impl Group {
     pub(super) fn of(child: &Child) -> Self {
         let leader =
             child.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw);
-        Self { leader }
+        Self { leader, over: AtomicBool::new(false) }
     }
 
     /// Asks every process to end.
@@ -33,7 +37,7 @@ impl Group {
     }
 
     fn signal(&self, signal: rustix::process::Signal) {
-        if let Some(leader) = self.leader {
+        if let Some(leader) = self.leader.filter(|_| !self.over.load(Ordering::Acquire)) {
             // Nobody is left to be told: that is what was wanted.
             let _ = rustix::process::kill_process_group(leader, signal);
         }
@@ -45,13 +49,21 @@ impl Group {
     pub(super) fn prepare(_: &mut std::process::Command) {}
 
     pub(super) fn of(_: &Child) -> Self {
-        Self {}
+        Self { over: AtomicBool::new(false) }
     }
 
     /// There are no groups here: the program itself ends when its handle is dropped.
     pub(super) fn terminate(&self) {}
 
     pub(super) fn kill(&self) {}
+}
+
+impl Group {
+    /// Ends what the program has left running, once the program itself has ended. Nothing is ended after that.
+    pub(super) fn close(&self) {
+        self.kill();
+        self.over.store(true, Ordering::Release);
+    }
 }
 
 impl Drop for Group {

@@ -40,7 +40,6 @@ pub struct Builtins {
 ///
 /// # Errors
 /// `INVALID_ID` when one of the names is taken; `UNSUPPORTED` when an allow-list has an entry that cannot work.
-#[allow(clippy::needless_pass_by_value, reason = "the handlers take over what they are given")]
 pub fn register(handlers: &mut Handlers, builtins: Builtins, time: Arc<dyn Timekeeper>) -> Result<()> {
     handlers.register("exec", exec::Exec::new(builtins.exec)?)?;
     #[cfg(feature = "http")]

@@ -18,6 +18,12 @@ pub trait Coordination: Debug + Send + Sync + 'static {
     /// `LEASE_HELD` while another holder's lease runs; `NOT_FOUND` when there is no such run.
     async fn lease(&self, request: LeaseRequest) -> Result<Fence>;
 
+    /// Renews every lease that a holder has, and says how many these are. What it has lost to another stays lost.
+    ///
+    /// # Errors
+    /// `STORE_UNAVAILABLE` when the store is away.
+    async fn renew(&self, holder: &str, duration_ms: u64) -> Result<u64>;
+
     /// Gives a lease back before it expires. An old fence changes nothing.
     ///
     /// # Errors
@@ -48,11 +54,18 @@ pub trait Coordination: Debug + Send + Sync + 'static {
     /// `STORE_UNAVAILABLE` when the store is away.
     async fn neglected(&self, since: Timestamp, limit: usize) -> Result<Vec<RunRecord>>;
 
-    /// Runs that have not ended and that nobody holds a running lease of, oldest first: whoever recovers takes them.
+    /// Runs that have not ended, that nobody holds a running lease of, and whose log is ahead of what was acted on,
+    /// oldest first: whoever recovers takes them.
     ///
     /// # Errors
     /// `STORE_UNAVAILABLE` when the store is away.
     async fn unattended(&self, limit: usize) -> Result<Vec<RunRecord>>;
+
+    /// A run by its id alone, for whoever is told of it so.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` when there is no such run.
+    async fn identify(&self, run_id: &RunId) -> Result<RunRecord>;
 }
 
 /// The number of a lease. A later holder's is higher, and what an earlier one writes is refused.

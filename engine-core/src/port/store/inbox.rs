@@ -24,6 +24,12 @@ pub trait SignalInbox: Debug + Send + Sync + 'static {
     /// `STORE_UNAVAILABLE` when the store is away.
     async fn undecided(&self, run_id: &RunId) -> Result<Vec<Signal>>;
 
+    /// Runs that have signals in their inbox: whoever was away looks here.
+    ///
+    /// # Errors
+    /// `STORE_UNAVAILABLE` when the store is away.
+    async fn awaited(&self, limit: usize) -> Result<Vec<RunId>>;
+
     /// Takes a decided signal out of the inbox.
     ///
     /// # Errors

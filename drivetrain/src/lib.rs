@@ -26,3 +26,13 @@ pub use facade::origin::{Rerun, RerunFrom};
 pub use facade::read::ListFilter;
 pub use facade::start::{Start, Started};
 pub use facade::{Drivetrain, Scope};
+
+/// The examples of the guides are compiled.
+#[cfg(all(doctest, feature = "cli"))]
+mod guides {
+    #[doc = include_str!("../../README.md")]
+    struct Readme;
+
+    #[doc = include_str!("../../docs/cli.md")]
+    struct CommandLine;
+}

@@ -15,11 +15,11 @@ use super::complaint::{Complaint, Result};
 use super::exit::Exit;
 use super::output::Tone;
 use super::session::{Session, json_argument};
-use crate::facade::ask::{Ask, Asked, Completion, Decision};
-use crate::{Drivetrain, Error};
+use crate::facade::ask::{Ask, Asked, Decision};
+use crate::{Completion, Drivetrain, Error};
 
-/// How often to look whether somebody still drives the run, while its decision is awaited.
-const LOOK: Duration = Duration::from_millis(250);
+/// How long another process may take to decide before this one drives the run too. The lease says who does.
+const LOOK: Duration = Duration::from_millis(750);
 
 pub(super) async fn pause(session: &Session, arguments: SignalArguments, immediate: bool) -> Result<Exit> {
     let ask = if immediate { Ask::pause_immediately() } else { Ask::pause() };
@@ -132,21 +132,15 @@ enum Settled {
     Unattended,
 }
 
-/// Waits for the decision, or until it is sure that nobody will make one.
+/// Waits for the decision; not for long where this process can make it as well as another.
 async fn settle(session: &Session, drivetrain: &Drivetrain, asked: &Asked, detach: bool) -> Result<Settled> {
-    let looks = !detach && session.drives_itself();
-    let deadline = tokio::time::Instant::now() + session.config.signal_timeout();
-    loop {
-        let left = deadline.saturating_duration_since(tokio::time::Instant::now());
-        let patience = if looks { left.min(LOOK) } else { left };
-        let decision = drivetrain.decision(asked, patience).await?;
-        if !matches!(decision, Decision::Undecided { .. }) || left.is_zero() {
-            return Ok(Settled::Decided(decision));
-        }
-        if looks && session.is_unattended(drivetrain, &asked.run_id).await? {
-            return Ok(Settled::Unattended);
-        }
-    }
+    let may_drive = !detach && session.drives_itself();
+    let patience = session.config.signal_timeout();
+    let decision = drivetrain.decision(asked, if may_drive { patience.min(LOOK) } else { patience }).await?;
+    Ok(match decision {
+        Decision::Undecided { .. } if may_drive => Settled::Unattended,
+        decision => Settled::Decided(decision),
+    })
 }
 
 /// Drives the run from here on, until it has ended or only a person can move it.
@@ -163,7 +157,7 @@ async fn take_over(
         return report(session, driver, asked, decision).await;
     }
     if !watch.json && !watch.quiet {
-        session.output.note("nobody drives this run, so this process does");
+        session.output.note("nobody has decided yet, so this process drives the run");
     }
     attend(session, driver, &asked.run_id, after, watch, interrupts).await
 }

@@ -205,7 +205,7 @@ pub(crate) fn nearest(word: &str, known: impl Iterator<Item = String>) -> Option
         .map(|near| {
             // A key in the wrong section is near too.
             let whole = strsim::jaro_winkler(word, &near);
-            let moved = if last(word) == last(&near) { 0.9 } else { 0.0 };
+            let moved = if last(word) == last(&near) { 0.95 } else { 0.0 };
             (whole.max(moved), near)
         })
         .filter(|(likeness, _)| *likeness > 0.8)

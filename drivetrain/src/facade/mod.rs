@@ -2,7 +2,7 @@
 //!
 //! - [`builder`]: engine, store, handlers, and who acts;
 //! - [`start`]: a plan and its input become a run;
-//! - [`ask`]: signals, and the decision on each;
+//! - [`ask`]: signals, and the decision on each; [`complete`]: steps that a person ends;
 //! - [`read`]: snapshots, lists, live events, waiting for the end;
 //! - [`origin`]: runs made from other runs;
 //! - [`checkpoint`]: stored states of a run.
@@ -10,6 +10,7 @@
 pub mod ask;
 pub mod builder;
 pub mod checkpoint;
+pub mod complete;
 pub mod origin;
 pub mod read;
 pub mod start;

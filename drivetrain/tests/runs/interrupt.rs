@@ -53,5 +53,5 @@ fn ctrl_c_leaves_a_run_that_waits_for_a_person_as_it_is() {
     run.send("INT");
     let said = run.end().ends(8);
     let id = said.run_id();
-    place.run(&["status", &id]).ends(0).says("PENDING").says("nobody drives this run now");
+    place.run(&["status", &id]).ends(0).says("PENDING").says("waiting for approval");
 }

@@ -85,9 +85,11 @@ fn a_held_run_is_retried_and_skipped() {
     let said = place.run(&["run", &plan, "--no-wait"]).ends(8);
     let id = said.run_id();
     said.says(&format!("drivetrain retry {id} broken")).says(&format!("drivetrain skip {id} broken"));
-    place.run(&["retry", &id, "broken"]);
-    place.run(&["status", &id]).ends(0).says("PAUSED");
-    place.run(&["skip", &id, "broken"]).says("accepted as event");
+    // The run stays paused: what is to be done again waits for RESUME.
+    place.run(&["retry", &id, "broken"]).ends(7).says(&format!("drivetrain resume {id}"));
+    place.run(&["resume", &id]).ends(8).says("holds the run");
+    place.run(&["skip", &id, "broken"]).ends(7);
+    place.run(&["resume", &id]).ends(0).says("COMPLETED");
 }
 
 #[test]

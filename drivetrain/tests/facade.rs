@@ -187,7 +187,7 @@ async fn checkpoints_are_made_listed_and_pruned() {
     let run = started(&drivetrain).await;
     let made = drivetrain.checkpoint(&run, None).await.unwrap();
     assert_eq!(made.up_to_seq, 1);
-    assert_eq!(drivetrain.checkpoints(&run).await.unwrap(), [made.clone()]);
+    assert_eq!(drivetrain.checkpoints(&run).await.unwrap(), std::slice::from_ref(&made));
     assert_eq!(drivetrain.prune_checkpoints(&run, 0).await.unwrap(), [made.checkpoint_id]);
 }
 

@@ -230,7 +230,7 @@ async fn conclude(
                 output.line(format!("output: {}", serde_json::to_string_pretty(&value).unwrap_or_default()));
             }
             (None, Some(artifact)) => {
-                output.line(format!("output: {} (large, kept as an artifact)", artifact.uri))
+                output.line(format!("output: {} (large, kept as an artifact)", artifact.uri));
             }
             (None, None) => {}
         }

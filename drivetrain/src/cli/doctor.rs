@@ -160,7 +160,7 @@ async fn store(session: &Session) -> Vec<Finding> {
         )),
         Ok(_) => {}
         Err(error) => {
-            findings.push(Finding::bad("store", Health::Problem, error.message(), "see docs/statestore.md"))
+            findings.push(Finding::bad("store", Health::Problem, error.message(), "see docs/statestore.md"));
         }
     }
     findings

@@ -31,9 +31,11 @@ pub struct EngineEntry {
     adapter: Option<Adapter>,
 }
 
+type Connecting = BoxFuture<'static, Result<Arc<dyn Engine>>>;
+
 #[derive(Clone, Copy)]
 struct Adapter {
-    connect: fn(Arc<dyn StateStore>, &Config) -> BoxFuture<'static, Result<Arc<dyn Engine>>>,
+    connect: fn(Arc<dyn StateStore>, &Config) -> Connecting,
     serve: fn(Worker, &Config) -> BoxFuture<'static, Result<Served>>,
 }
 

@@ -207,7 +207,7 @@ impl Builder {
     }
 
     fn setting(mut self, path: &str, text: &str) -> Self {
-        let set = self.config.set(path, text).map_err(wrong);
+        let set = self.config.set(path, text).map_err(|problems| wrong(&problems));
         self.note(set);
         self
     }
@@ -281,6 +281,6 @@ fn joined<S: AsRef<str>>(items: impl IntoIterator<Item = S>) -> String {
     items.into_iter().map(|item| item.as_ref().to_owned()).collect::<Vec<_>>().join(",")
 }
 
-fn wrong(problems: ConfigProblems) -> Error {
+fn wrong(problems: &ConfigProblems) -> Error {
     Error::new(engine_core::Code::InvalidId, problems.to_string())
 }

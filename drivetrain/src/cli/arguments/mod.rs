@@ -1,4 +1,9 @@
 //! What can be typed.
+//!
+//! - this file: the commands, and what those that start and read runs take;
+//! - [`acting`]: what those take that act on a run that there is.
+
+mod acting;
 
 use std::path::PathBuf;
 
@@ -7,6 +12,10 @@ use clap_complete::Shell;
 
 use super::exit;
 use super::output::ColourChoice;
+pub(super) use acting::{
+    CheckpointCommand, CompleteArguments, CopyArguments, FromChoice, LaunchArguments, OutcomeChoice,
+    RerunArguments, SignalArguments, SignalOptions, StepSignalArguments,
+};
 
 /// Runs plans: durable, on any engine.
 #[derive(Debug, Parser)]
@@ -278,172 +287,6 @@ pub(super) struct EventsArguments {
     /// Each event as a line of JSON
     #[arg(long)]
     pub(super) json: bool,
-}
-
-/// A signal to a run.
-#[derive(Debug, Args)]
-pub(super) struct SignalArguments {
-    #[command(flatten)]
-    pub(super) run: RunArgument,
-    #[command(flatten)]
-    pub(super) options: SignalOptions,
-}
-
-/// A signal about a step.
-#[derive(Debug, Args)]
-pub(super) struct StepSignalArguments {
-    #[command(flatten)]
-    pub(super) run: RunArgument,
-    /// The step
-    #[arg(value_name = "STEP")]
-    pub(super) step: String,
-    #[command(flatten)]
-    pub(super) options: SignalOptions,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct SignalOptions {
-    /// Why; it stands in the log
-    #[arg(long, value_name = "TEXT")]
-    pub(super) reason: Option<String>,
-    /// The signal's own id: sending it again changes nothing
-    #[arg(long, value_name = "ID")]
-    pub(super) signal_id: Option<String>,
-    /// Only send the signal, even when nobody drives the run
-    #[arg(long)]
-    pub(super) detach: bool,
-    #[command(flatten)]
-    pub(super) watch: WatchArguments,
-    #[command(flatten)]
-    pub(super) allow: AllowArguments,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct CompleteArguments {
-    #[command(flatten)]
-    pub(super) signal: StepSignalArguments,
-    /// How it ended
-    #[arg(long, value_enum, default_value_t)]
-    pub(super) outcome: OutcomeChoice,
-    /// What the step produced: JSON, @file, or -; otherwise what its handler did
-    #[arg(long, value_name = "JSON")]
-    pub(super) output: Option<String>,
-    /// What to note about it
-    #[arg(long, value_name = "TEXT")]
-    pub(super) notes: Option<String>,
-    /// A reference to evidence; may be given several times
-    #[arg(long, value_name = "REFERENCE")]
-    pub(super) evidence: Vec<String>,
-    /// The token of the wait that is meant; otherwise the present one
-    #[arg(long, value_name = "TOKEN")]
-    pub(super) token: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-pub(super) enum OutcomeChoice {
-    /// It is done
-    #[default]
-    Succeeded,
-    /// It cannot be done
-    Failed,
-    /// It is not wanted any more
-    Cancelled,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(super) enum FromChoice {
-    /// From what failed: what ended well is taken over
-    #[default]
-    Failed,
-    /// From the start: everything is done again
-    Start,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct RerunArguments {
-    #[command(flatten)]
-    pub(super) run: RunArgument,
-    /// From where
-    #[arg(long, value_enum, default_value_t, conflicts_with = "checkpoint")]
-    pub(super) from: FromChoice,
-    /// From a checkpoint: what had ended well by then is taken over
-    #[arg(long, value_name = "CHECKPOINT")]
-    pub(super) checkpoint: Option<String>,
-    /// Another plan; steps that are taken over must be the same in it
-    #[arg(long, value_name = "PLAN")]
-    pub(super) plan: Option<PathBuf>,
-    /// Another input, with --from start: JSON, @file, or -
-    #[arg(long, short, value_name = "JSON")]
-    pub(super) input: Option<String>,
-    #[command(flatten)]
-    pub(super) launch: LaunchArguments,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct CopyArguments {
-    #[command(flatten)]
-    pub(super) run: RunArgument,
-    /// Only this step, what depends on it directly, and what these need
-    #[arg(long, value_name = "STEP")]
-    pub(super) step: Option<String>,
-    /// Another input: JSON, @file, or -
-    #[arg(long, short, value_name = "JSON")]
-    pub(super) input: Option<String>,
-    #[command(flatten)]
-    pub(super) launch: LaunchArguments,
-}
-
-/// How a run that was made from another is started.
-#[derive(Debug, Args)]
-pub(super) struct LaunchArguments {
-    /// Asking again with the same id gives the same run
-    #[arg(long, value_name = "ID")]
-    pub(super) request_id: Option<String>,
-    /// Only store the run, for a worker elsewhere, and print its id
-    #[arg(long)]
-    pub(super) detach: bool,
-    #[command(flatten)]
-    pub(super) watch: WatchArguments,
-    #[command(flatten)]
-    pub(super) allow: AllowArguments,
-}
-
-#[derive(Debug, Subcommand)]
-pub(super) enum CheckpointCommand {
-    /// List a run's checkpoints, newest first
-    List {
-        #[command(flatten)]
-        run: RunArgument,
-        /// Each as a line of JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Store the run as it stands now
-    Create {
-        #[command(flatten)]
-        run: RunArgument,
-        /// Its name; otherwise its place in the log
-        #[arg(value_name = "NAME")]
-        name: Option<String>,
-    },
-    /// Make a new run from a checkpoint: what had ended well by then is taken over
-    Restore {
-        #[command(flatten)]
-        run: RunArgument,
-        /// Its name; otherwise the newest
-        #[arg(value_name = "NAME")]
-        name: Option<String>,
-        #[command(flatten)]
-        launch: LaunchArguments,
-    },
-    /// Delete all but the newest checkpoints of a run
-    Prune {
-        #[command(flatten)]
-        run: RunArgument,
-        /// How many to keep
-        #[arg(long, default_value_t = 3, value_name = "N")]
-        keep: usize,
-    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -138,6 +138,7 @@ impl<'a> Driver<'a> {
     async fn run(mut self) -> Result<Leave> {
         loop {
             let busy = self.shared.busy();
+            self.stopping = self.shared.stopping.is_cancelled();
             self.gather();
             let due = match self.turn().await? {
                 Next::Again => continue,
@@ -159,6 +160,7 @@ impl<'a> Driver<'a> {
             };
             tokio::select! {
                 input = self.post.inputs.recv() => self.told.extend(input),
+                () = self.shared.stopping.cancelled(), if !self.stopping => {}
                 () = alarm => {}
             }
         }
@@ -186,7 +188,6 @@ impl<'a> Driver<'a> {
         for input in std::mem::take(&mut self.told) {
             match input {
                 Input::Look => self.look_for_signals = true,
-                Input::Stop => self.stopping = true,
                 Input::Crash => return Ok(Next::Crash),
                 Input::Attempt(attempt, report) => self.hear(&mut turn, attempt, report),
                 Input::Undone(attempt, outcome) => {

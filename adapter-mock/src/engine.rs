@@ -15,7 +15,7 @@ use engine_core::{Result, RunId, TenantId};
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::task::AbortHandle;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 use worker::Worker;
 
@@ -32,10 +32,12 @@ pub const ENGINE: &str = "mock";
 /// Runs whose logs are read at once.
 const READING_AT_ONCE: usize = 32;
 
-/// Drives runs inside this process. Clones share it.
+/// Drives runs inside this process. Clones share it; with the last of them it lets nothing new start, as with
+/// [`InProcess::shutdown`], but nobody waits for what runs.
 #[derive(Clone)]
 pub struct InProcess {
     shared: Arc<Shared>,
+    _alive: Arc<DropGuard>,
 }
 
 /// What all drivers of an engine share.
@@ -68,17 +70,15 @@ impl InProcess {
             reading: Semaphore::new(READING_AT_ONCE),
             tasks: TaskTracker::new(),
         });
+        let alive = Arc::new(shared.stopping.clone().drop_guard());
         attend::open(&shared).await?;
-        Ok(Self { shared })
+        Ok(Self { shared, _alive: alive })
     }
 
     /// Lets nothing new start, waits for handlers that run, as long as the options say, and gives all runs back, so that
     /// another process takes them at once.
     pub async fn shutdown(&self) {
         self.shared.stopping.cancel();
-        for mailbox in self.shared.live().values() {
-            let _ = mailbox.send(Input::Stop);
-        }
         self.shared.tasks.close();
         if tokio::time::timeout(self.shared.options.shutdown_grace, self.shared.tasks.wait()).await.is_err() {
             tracing::warn!("handlers still run after the grace of the shutdown; they are left to the lease");

@@ -25,8 +25,6 @@ pub(crate) enum Input {
     Undone(AttemptRef, Result<BTreeMap<String, String>, StepError>),
     /// Signals may have come, or it is time to look.
     Look,
-    /// The engine shuts down.
-    Stop,
     /// As if the process had been killed.
     Crash,
 }

@@ -81,12 +81,10 @@ async fn look(shared: &Arc<Shared>) -> Result<()> {
         }
     }
     for run_id in shared.store().awaited(PAGE).await? {
-        // A driver takes out itself what it decides.
-        let is_live = shared.live().contains_key(&run_id);
-        if is_live || !shared.store().undecided(&run_id).await?.is_empty() {
-            called(shared, &run_id).await;
-        } else {
+        if shared.store().undecided(&run_id).await?.is_empty() {
             take_out_decided(shared, &run_id).await?;
+        } else {
+            called(shared, &run_id).await;
         }
     }
     Ok(())

@@ -52,7 +52,8 @@ impl Ending {
             steps: BTreeMap::new(),
         };
         for view in log.run.attempts() {
-            let step = StepEnding { status: Some(view.status), attempts: view.attempt, ..StepEnding::default() };
+            let step =
+                StepEnding { status: Some(view.status), attempts: view.attempt, ..StepEnding::default() };
             ending.steps.insert(view.step.to_string(), step);
         }
         for event in log.events {

@@ -20,7 +20,8 @@ const LEASE: Duration = Duration::from_millis(300);
 
 /// Opens a store whose writes may take long on a busy machine.
 pub(crate) async fn open(url: &str) -> Arc<dyn StateStore> {
-    let options = statestore::Options { write_budget: Duration::from_secs(60), ..statestore::Options::default() };
+    let options =
+        statestore::Options { write_budget: Duration::from_secs(60), ..statestore::Options::default() };
     statestore::open(url, options).await.expect("the store opens")
 }
 

@@ -1,7 +1,7 @@
 //! Nothing is lost when the process that drives runs is killed at any moment: every run ends as it would have.
 //!
 //! This program starts itself as that process, kills it again and again while another person's signals come in, and lets
-//! the last one finish; see [`campaign`].
+//! the last one finish; see [`campaign`]. One moment is too rare to leave it to chance; see [`left_behind`].
 //!
 //! - [`plans`]: what is run: parallel steps, retries, compensation, waits for a person, delays; [`runs`] makes runs of it;
 //! - [`script`]: the handler of every step, which does what the plan says and keeps a [`diary`] beside the log;
@@ -20,6 +20,7 @@ mod ending;
 mod entries;
 mod errand;
 mod lawful;
+mod left_behind;
 mod operator;
 mod patience;
 mod place;
@@ -45,6 +46,10 @@ fn main() -> ExitCode {
 }
 
 fn trials() -> Vec<Trial> {
+    let left_behind = Trial::test("memory::decided_signals_are_taken_out", || {
+        left_behind::decided_signals_are_taken_out();
+        Ok(())
+    });
     [("sqlite", Place::file as fn() -> Place), ("postgres", Place::schema)]
         .into_iter()
         .map(|(database, place)| {
@@ -53,5 +58,6 @@ fn trials() -> Vec<Trial> {
                 Ok(())
             })
         })
+        .chain([left_behind])
         .collect()
 }

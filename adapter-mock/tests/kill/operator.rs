@@ -17,8 +17,7 @@ use super::patience::chance;
 use super::runs::{log, tenant};
 
 /// Statuses of runs that somebody may have to do something about.
-const OPEN: [RunStatus; 4] =
-    [RunStatus::Pending, RunStatus::Approved, RunStatus::Running, RunStatus::Paused];
+const OPEN: [RunStatus; 4] = [RunStatus::Pending, RunStatus::Approved, RunStatus::Running, RunStatus::Paused];
 
 /// How often a run is paused, at most.
 const PAUSES: u32 = 2;
@@ -109,8 +108,7 @@ impl View {
             }
             match (&event.body, &event.subject) {
                 (Body::RunQueued(queued), _) => {
-                    view.needs_approval =
-                        queued.policies.approval == engine_core::plan::Approval::Required;
+                    view.needs_approval = queued.policies.approval == engine_core::plan::Approval::Required;
                 }
                 (Body::RunPaused(_), _) => view.pauses += 1,
                 (Body::StepWaiting(waiting), Some(subject)) => {

@@ -7,9 +7,9 @@ use std::time::Instant;
 use engine_core::port::StateStore;
 use statestore::MemoryStore;
 
+use super::diary::{Diary, by_run};
 use super::ending::Ending;
 use super::entries;
-use super::diary::{Diary, by_run};
 use super::errand::engine;
 use super::lawful::Lawful;
 use super::operator::{Operator, list};

@@ -101,7 +101,9 @@ impl Scripted {
             Body::CompensationFailed(failed) => self.undoes && !failed.will_retry,
             // A handler that waits for a person has done its work.
             Body::StepWaiting(_) => !self.undoes,
-            body => !self.undoes && matches!(Slot::of(event.subject.as_ref(), body), Some(Slot::AttemptEnd(..))),
+            body => {
+                !self.undoes && matches!(Slot::of(event.subject.as_ref(), body), Some(Slot::AttemptEnd(..)))
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! This program starts itself as that process, kills it again and again while another person's signals come in, and lets
 //! the last one finish; see [`campaign`]. One moment is too rare to leave it to chance; see [`left_behind`].
+//! That a handler notices when it is late is shown by [`lateness`].
 //!
 //! - [`plans`]: what is run: parallel steps, retries, compensation, waits for a person, delays; [`runs`] makes runs of it;
 //! - [`script`]: the handler of every step, which does what the plan says and keeps a [`diary`] beside the log;
@@ -19,6 +20,7 @@ mod diary;
 mod ending;
 mod entries;
 mod errand;
+mod lateness;
 mod lawful;
 mod left_behind;
 mod operator;
@@ -46,10 +48,12 @@ fn main() -> ExitCode {
 }
 
 fn trials() -> Vec<Trial> {
-    let left_behind = Trial::test("memory::decided_signals_are_taken_out", || {
-        left_behind::decided_signals_are_taken_out();
-        Ok(())
-    });
+    let small = |name: &str, trial: fn()| {
+        Trial::test(name, move || {
+            trial();
+            Ok(())
+        })
+    };
     [("sqlite", Place::file as fn() -> Place), ("postgres", Place::schema)]
         .into_iter()
         .map(|(database, place)| {
@@ -58,6 +62,9 @@ fn trials() -> Vec<Trial> {
                 Ok(())
             })
         })
-        .chain([left_behind])
+        .chain([
+            small("memory::decided_signals_are_taken_out", left_behind::decided_signals_are_taken_out),
+            small("memory::a_late_handler_notices", lateness::is_noticed),
+        ])
         .collect()
 }

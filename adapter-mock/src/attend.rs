@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use engine_core::event::Slot;
+use engine_core::port::store::ReadRequest;
 use engine_core::{Code, Result, RunId};
 use futures_util::StreamExt as _;
 
@@ -79,9 +81,33 @@ async fn look(shared: &Arc<Shared>) -> Result<()> {
         }
     }
     for run_id in shared.store().awaited(PAGE).await? {
-        called(shared, &run_id).await;
+        if shared.store().undecided(&run_id).await?.is_empty() {
+            take_out_decided(shared, &run_id).await?;
+        } else {
+            called(shared, &run_id).await;
+        }
     }
     Ok(())
+}
+
+/// Whoever decided these signals was gone before it took them out. Left there, they would bring somebody to look at the
+/// run again and again, and hide other runs behind them.
+async fn take_out_decided(shared: &Arc<Shared>, run_id: &RunId) -> Result<()> {
+    let store = shared.store();
+    let tenant_id = store.identify(run_id).await?.tenant_id;
+    let mut after = 0;
+    loop {
+        let request =
+            ReadRequest { tenant_id: tenant_id.clone(), run_id: run_id.clone(), after, limit: PAGE };
+        let events = store.read(request).await?;
+        let Some(last) = events.last() else { return Ok(()) };
+        after = last.run_seq;
+        for event in &events {
+            if let Some(Slot::SignalDecision(signal_id)) = Slot::of(event.subject.as_ref(), &event.body) {
+                store.decided(run_id, &signal_id).await?;
+            }
+        }
+    }
 }
 
 /// A signal has come for a run.

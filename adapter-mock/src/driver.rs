@@ -189,7 +189,7 @@ impl<'a> Driver<'a> {
             match input {
                 Input::Look => self.look_for_signals = true,
                 Input::Crash => return Ok(Next::Crash),
-                Input::Attempt(attempt, report) => self.hear(&mut turn, attempt, report),
+                Input::Attempt(attempt, report) => self.hear(&mut turn, attempt, *report),
                 Input::Undone(attempt, outcome) => {
                     self.flights.undone();
                     let stimulus = Stimulus::Compensation { step: attempt.step, outcome };

@@ -20,7 +20,7 @@ use crate::faults::{Fault, Moment};
 #[derive(Debug)]
 pub(crate) enum Input {
     /// An attempt has something to tell.
-    Attempt(AttemptRef, Report),
+    Attempt(AttemptRef, Box<Report>),
     /// A try at undoing a step has ended.
     Undone(AttemptRef, Result<BTreeMap<String, String>, StepError>),
     /// Signals may have come, or it is time to look.
@@ -78,7 +78,7 @@ impl Flights {
             let run_id = ready.run_id().clone();
             let report = engine.worker.execute(ready, call).await;
             let input = match engine.fault(&run_id, Moment::HandlerEnded(&who)) {
-                Fault::None => Input::Attempt(who, report),
+                Fault::None => Input::Attempt(who, Box::new(report)),
                 Fault::Crash => Input::Crash,
             };
             // A driver that is gone has left the attempt to whoever comes next.
@@ -172,7 +172,7 @@ impl StepObserver for Observer {
 
     fn review(&self, reason: &str, context: BTreeMap<String, Value>) {
         let report = Report::ReviewRequested { reason: reason.to_owned(), context };
-        let _ = self.mailbox.send(Input::Attempt(self.attempt.clone(), report));
+        let _ = self.mailbox.send(Input::Attempt(self.attempt.clone(), Box::new(report)));
     }
 
     fn log(&self, line: &str) {

@@ -5,7 +5,7 @@ use clap::Subcommand;
 
 use crate::command::External;
 
-/// How often the crash test kills, when the variable says so; by itself it kills a few times.
+/// How often a test kills, when the variable says so; by itself it kills a few times.
 const KILLS_VARIABLE: &str = "DRIVETRAIN_TORTURE_KILLS";
 
 /// What to torture.
@@ -17,6 +17,12 @@ pub(crate) enum Torture {
         #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..))]
         kills: u32,
     },
+    /// Kill a process that drives runs, and check that every run ends as it would have
+    Engine {
+        /// How often to kill, for each database
+        #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..))]
+        kills: u32,
+    },
 }
 
 /// Runs one campaign.
@@ -25,13 +31,15 @@ pub(crate) fn run(what: &Torture) -> Result<()> {
 }
 
 fn command(what: &Torture) -> External {
-    match what {
-        Torture::Store { kills } => External::cargo("test")
-            // A campaign takes long; its progress is shown as it comes.
-            .args(["--package", "statestore", "--test", "crash", "--", "--nocapture"])
-            .variable(KILLS_VARIABLE, kills.to_string())
-            .on_failure("what was lost, and after which kill, is above"),
-    }
+    let (package, test, kills) = match what {
+        Torture::Store { kills } => ("statestore", "crash", kills),
+        Torture::Engine { kills } => ("adapter-mock", "kill", kills),
+    };
+    External::cargo("test")
+        // A campaign takes long; its progress is shown as it comes.
+        .args(["--package", package, "--test", test, "--", "--nocapture"])
+        .variable(KILLS_VARIABLE, kills.to_string())
+        .on_failure("what was lost is above")
 }
 
 #[cfg(test)]
@@ -43,5 +51,12 @@ mod tests {
         let line = command(&Torture::Store { kills: 7 }).to_string();
         assert!(line.starts_with("DRIVETRAIN_TORTURE_KILLS=7 cargo test"), "{line}");
         assert!(line.contains("--package statestore --test crash"), "{line}");
+    }
+
+    #[test]
+    fn the_kill_test_of_the_engine_is_told_how_often_to_kill() {
+        let line = command(&Torture::Engine { kills: 7 }).to_string();
+        assert!(line.starts_with("DRIVETRAIN_TORTURE_KILLS=7 cargo test"), "{line}");
+        assert!(line.contains("--package adapter-mock --test kill"), "{line}");
     }
 }

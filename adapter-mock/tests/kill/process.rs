@@ -1,0 +1,53 @@
+//! This program again, in another process, on an [`Errand`].
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Child, Command, Stdio};
+
+use super::errand::Errand;
+use super::patience::until;
+
+const SIGKILL: i32 = 9;
+
+/// A process. Dropping it ends the process.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+}
+
+impl Process {
+    /// Starts this program on an errand.
+    pub(crate) fn start(errand: &Errand) -> Self {
+        let program = std::env::current_exe().expect("the path of this program");
+        // The end of its input asks it to stop; so it does not outlive this process either.
+        let mut command = Command::new(program);
+        command.args(errand.arguments()).stdin(Stdio::piped());
+        let child = command.spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+        Self { child }
+    }
+
+    /// Kills the process, which must have been alive.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().expect("it can be killed");
+        let status = self.child.wait().expect("it can be waited for");
+        assert_eq!(status.signal(), Some(SIGKILL), "the process failed by itself: {status}");
+    }
+
+    /// Asks the process to stop, and waits until it has.
+    pub(crate) fn stop(mut self) {
+        drop(self.child.stdin.take());
+        let mut status = None;
+        until("the end of a process", || {
+            status = self.child.try_wait().expect("it can be waited for");
+            status.is_some()
+        });
+        let status = status.expect("it has ended");
+        assert!(status.success(), "the process failed: {status}");
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

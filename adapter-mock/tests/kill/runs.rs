@@ -1,0 +1,83 @@
+//! Runs, each made from its name alone: asking for one again gives the same.
+
+use engine_core::decider::DECIDER_VERSION;
+use engine_core::event::Event;
+use engine_core::event::run::{PlanRef, RunContext, RunInput, RunQueued};
+use engine_core::hash::canonical_json;
+use engine_core::port::store::{CreateRequest, ReadRequest};
+use engine_core::port::{Capabilities, Engine, StartRequest, StateStore};
+use engine_core::{RunId, TenantId};
+use serde_json::json;
+
+use super::plans::plan;
+
+/// Who owns all runs.
+pub(crate) fn tenant() -> TenantId {
+    TenantId::new("acme").expect("a tenant")
+}
+
+/// Makes the run of a plan that belongs to a generation, unless it is there, and has it driven.
+pub(crate) async fn start(store: &dyn StateStore, engine: &dyn Engine, name: &str, generation: u32) -> RunId {
+    let queued = queued(store, engine.capabilities(), name, generation).await;
+    let request = CreateRequest { queued, correlation_id: "kill".into(), emitted_by: "kill".into() };
+    let run_id = store.create(request).await.expect("a run").run_id;
+    let request = StartRequest { tenant_id: tenant(), run_id: run_id.clone() };
+    engine.start(request).await.expect("the engine takes it");
+    run_id
+}
+
+async fn queued(
+    store: &dyn StateStore,
+    capabilities: Capabilities,
+    name: &str,
+    generation: u32,
+) -> RunQueued {
+    let plan = plan(name);
+    let document = plan.document();
+    let text = canonical_json(&serde_json::to_value(document).expect("a document"));
+    store.put_plan(&tenant(), plan.hash(), &text).await.expect("the plan is kept");
+    let context = RunContext {
+        tenant_id: tenant(),
+        project_id: "kill".into(),
+        environment_id: "test".into(),
+        triggered_by: None,
+        trigger_source: None,
+    };
+    RunQueued {
+        plan_ref: PlanRef {
+            uri: format!("store:{}", plan.hash()),
+            sha256: plan.hash().into(),
+            schema_version: "1.0".into(),
+            plan_id: document.id.clone(),
+            plan_version: document.version.clone(),
+        },
+        input: RunInput { value: Some(json!({"number": 1})), artifact: None },
+        identity: context.identity(&document.id, &document.version, &generation.to_string()),
+        context,
+        original_intent: None,
+        limits: document.limits.clone().into(),
+        policies: document.into(),
+        capabilities: capabilities.frozen(),
+        decider_version: DECIDER_VERSION,
+        not_before: None,
+        origin: None,
+    }
+}
+
+/// A run's log after a place.
+pub(crate) async fn log(
+    store: &dyn StateStore,
+    run_id: &RunId,
+    after: u64,
+) -> engine_core::Result<Vec<Event>> {
+    let mut events: Vec<Event> = Vec::new();
+    loop {
+        let after = events.last().map_or(after, |event| event.run_seq);
+        let request = ReadRequest { tenant_id: tenant(), run_id: run_id.clone(), after, limit: 1000 };
+        let page = store.read(request).await?;
+        if page.is_empty() {
+            return Ok(events);
+        }
+        events.extend(page);
+    }
+}

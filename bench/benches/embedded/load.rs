@@ -12,7 +12,7 @@ use engine_core::event::Body;
 use engine_core::event::run::{PlanRef, RunContext, RunInput, RunQueued};
 use engine_core::hash::canonical_json;
 use engine_core::plan::CompiledPlan;
-use engine_core::port::store::{CreateRequest, ReadRequest};
+use engine_core::port::store::{CreateRequest, Created, ReadRequest};
 use engine_core::port::{
     Engine, HandlerOutput, HandlerResult, StartRequest, StateStore, StepContext, StepHandler,
 };
@@ -199,8 +199,9 @@ struct Lane {
 
 impl Lane {
     async fn run(&self) {
-        let run_id = self.store.create(self.queued()).await.expect("a run").run_id;
-        let request = StartRequest { tenant_id: self.tenant_id.clone(), run_id: run_id.clone() };
+        let Created { run_id, queued, .. } = self.store.create(self.queued()).await.expect("a run");
+        let request =
+            StartRequest { tenant_id: self.tenant_id.clone(), run_id: run_id.clone(), fresh: queued };
         self.engine.start(request).await.expect("started");
         let request =
             ReadRequest { tenant_id: self.tenant_id.clone(), run_id, after: self.events - 1, limit: 1 };
@@ -237,6 +238,11 @@ impl Lane {
             not_before: None,
             origin: None,
         };
-        CreateRequest { queued, correlation_id: "bench".into(), emitted_by: "bench".into() }
+        CreateRequest {
+            queued,
+            correlation_id: "bench".into(),
+            emitted_by: "bench".into(),
+            lease: self.engine.lease(),
+        }
     }
 }

@@ -181,9 +181,14 @@ impl Drivetrain {
                 queued,
                 correlation_id: start.correlation_id.unwrap_or(request_id).into(),
                 emitted_by: self.0.emitted_by.clone(),
+                lease: self.engine().lease(),
             })
             .await?;
-        let request = StartRequest { tenant_id: self.tenant().clone(), run_id: created.run_id.clone() };
+        let request = StartRequest {
+            tenant_id: self.tenant().clone(),
+            run_id: created.run_id.clone(),
+            fresh: created.queued,
+        };
         self.engine().start(request).await.map_err(|error| {
             let message = format!("run {} was stored and not started: {}", created.run_id, error.message());
             let told = Error::new(error.code(), message);

@@ -1,3 +1,4 @@
 //! Side-by-side benchmarks. Nothing is here but the benchmarks themselves, in `benches/`:
 //!
-//! - `embedded`: the in-process engine beside what its database can do at all.
+//! - `embedded`: the in-process engine beside what its database can do at all;
+//! - `waiting`: what thousands of runs cost that wait for a person.

@@ -7,7 +7,7 @@ use sqlx::Connection as _;
 use statestore::Durability;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::load::Place;
+use crate::place::Place;
 
 type Waiting = oneshot::Sender<()>;
 

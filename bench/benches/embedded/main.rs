@@ -3,7 +3,7 @@
 //! W1: runs of ten no-op steps in a row, one at a time and fifty at once. W2: runs that fan out a hundred no-op steps
 //! and join, ten at once. Every figure is steps a second, from before a run is made until its end is read from the log.
 //!
-//! - [`load`]: the engine on a store, and the two kinds of runs;
+//! - [`place`]: the databases; [`load`]: the engine on a store, and the two kinds of runs;
 //! - [`ceiling`]: the same database without an engine: a loop that commits one row at a time, and a loop in which as many
 //!   writers share group commits of one row a step. No run can be faster than one commit a step allows.
 //!
@@ -14,10 +14,12 @@
 
 mod ceiling;
 mod load;
+mod place;
 
 use serde_json::{Map, Value, json};
 
-use load::{Place, Shape};
+use load::Shape;
+use place::Place;
 
 #[derive(Debug, Default)]
 struct Report {

@@ -66,6 +66,9 @@ pub(crate) trait Database: Send + 'static {
 /// brings must not open another tenant's run.
 pub(crate) type Identity = (TenantId, Arc<str>);
 
+/// The name of RunQueued, which only making a run stores.
+const FIRST_EVENT: &str = "RUN|1|RunQueued";
+
 /// Where things stand as a transaction begins.
 #[derive(Debug)]
 pub(crate) struct Begun {
@@ -199,7 +202,7 @@ async fn commit<D: Database>(
 
     let mut touched: HashMap<RunId, Touched> = HashMap::with_capacity(heads.len() + creates.len());
     for head in heads {
-        let known = names.take(head.run_no, head.last_seq);
+        let known = names.take(head.run_no, head.last_seq).or_else(|| only_queued(&head));
         let complete = known.is_some();
         let taken = known.unwrap_or_default();
         let run = Touched { head, taken, complete, new: false, changes: Changes::default(), wrote: false };
@@ -234,6 +237,13 @@ async fn commit<D: Database>(
         }
     }
     Ok(stored)
+}
+
+/// What a run has taken that was made and nothing more: whoever made it, nobody need be asked.
+fn only_queued(head: &Head) -> Option<Taken> {
+    // No later append is this event, so it does not matter which it is.
+    let holder = Holder { run_seq: 1, event_id: uuid::Uuid::nil() };
+    (head.last_seq == 1).then(|| Taken::from([(Arc::from(FIRST_EVENT), holder)]))
 }
 
 /// Makes the runs whose identity is new, and answers for all.

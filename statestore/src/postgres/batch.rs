@@ -1,7 +1,7 @@
 //! The statements of a group commit. Rows go in many at a time, as arrays: one statement serves any number.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use engine_core::event::Event;
@@ -25,7 +25,8 @@ pub(super) struct Batch {
     settings: Settings,
     outbox: bool,
     read_heads: Arc<str>,
-    heads: Heads,
+    /// Shared with the connection that makes runs: what that has made, this one need not look for.
+    heads: Arc<Mutex<Heads>>,
     /// Where this transaction's runs stand as far as is known, while they are not locked.
     expected: Option<Vec<Head>>,
     time: ServerTime,
@@ -62,6 +63,7 @@ impl Batch {
         settings: Settings,
         clock: Option<Arc<dyn Clock>>,
         outbox: bool,
+        heads: Arc<Mutex<Heads>>,
     ) -> Self {
         // Locked in the order of their numbers, so that two processes never wait for each other.
         let read_heads = format!(
@@ -75,10 +77,14 @@ impl Batch {
             settings,
             outbox,
             read_heads: read_heads.into(),
-            heads: Heads::default(),
+            heads,
             expected: None,
             time: ServerTime { clock, asked: None },
         }
+    }
+
+    fn known_heads(&self) -> MutexGuard<'_, Heads> {
+        self.heads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The connection; a new one after one was lost.
@@ -181,14 +187,17 @@ fn head(row: &super::Row) -> Result<Head, Failure> {
 
 impl Database for Batch {
     async fn begin(&mut self, runs: &[RunId], identities: &[Identity]) -> Result<Begun, Failure> {
-        let known: Option<Vec<Head>> = runs.iter().map(|run_id| self.heads.get(run_id).cloned()).collect();
+        let known: Option<Vec<Head>> = {
+            let heads = self.known_heads();
+            runs.iter().map(|run_id| heads.get(run_id).cloned()).collect()
+        };
         if let (Some(known), Some(now), true) = (known, self.time.now(), identities.is_empty()) {
             self.expected = Some(known.clone());
             return Ok(Begun { now, heads: known, identities: Vec::new() });
         }
         let begun = self.begin_locked(runs, identities).await?;
         self.time.set(begun.now);
-        begun.heads.iter().for_each(|head| self.heads.keep(head.clone()));
+        begun.heads.iter().for_each(|head| self.known_heads().keep(head.clone()));
         Ok(begun)
     }
 
@@ -249,7 +258,7 @@ impl Database for Batch {
         // Another process has made one of them since this transaction looked; the next try finds it.
         let made = || Failure::away("another process made the same run at the same moment");
         let numbers: Vec<i64> = runs.iter().map(number).collect::<Option<_>>().ok_or_else(made)?;
-        runs.iter().zip(&numbers).for_each(|(run, run_no)| self.heads.keep(run.head(*run_no)));
+        runs.iter().zip(&numbers).for_each(|(run, run_no)| self.known_heads().keep(run.head(*run_no)));
         Ok(numbers)
     }
 
@@ -264,16 +273,19 @@ impl Database for Batch {
         let expected = self.expected.take();
         let (now, outbox, channel) = (writes.now, self.outbox, self.settings.channel().to_owned());
         let channel = channel.as_str();
+        let author = self.settings.author().to_owned();
+        let author = author.as_str();
         while portions.peek().is_some() {
             let (heads, changes, runs, expected) = (&[][..], &[][..], &[][..], &[][..]);
-            let part = Insert { events: portion, heads, changes, runs, expected, now, outbox, channel };
+            let part =
+                Insert { events: portion, heads, changes, runs, expected, now, outbox, channel, author };
             part.run(self.connection().await?).await?;
             portion = portions.next().unwrap_or_default();
         }
         let Writes { heads, changes, runs, .. } = writes;
         let alone = expected.is_some();
         let expected = expected.as_deref().unwrap_or_default();
-        let last = Insert { events: portion, heads, changes, runs, expected, now, outbox, channel };
+        let last = Insert { events: portion, heads, changes, runs, expected, now, outbox, channel, author };
         last.run(self.connection().await?).await?;
         if !writes.leases.is_empty() {
             self.write_leases(&writes.leases, writes.now).await?;
@@ -281,7 +293,7 @@ impl Database for Batch {
         for (run_no, row) in &writes.checkpoints {
             insert_checkpoint(self.connection().await?, *run_no, row, writes.now).await?;
         }
-        self.heads.advance(writes);
+        self.known_heads().advance(writes);
         if then_commit && !alone { self.commit().await } else { Ok(()) }
     }
 
@@ -300,7 +312,7 @@ impl Database for Batch {
         // and looks for itself.
         self.connection = None;
         self.expected = None;
-        self.heads.forget();
+        self.known_heads().forget();
     }
 
     async fn close(self) {

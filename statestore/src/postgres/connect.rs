@@ -19,6 +19,8 @@ const BESIDES: u32 = 5;
 pub(super) struct Settings {
     connection: PgConnectOptions,
     schema: String,
+    /// What this store calls itself when it tells of what it stored.
+    author: String,
     /// How long a caller may wait for a connection.
     patience: Duration,
 }
@@ -45,7 +47,13 @@ impl Settings {
             .application_name("drivetrain")
             .options([("search_path", schema.as_str())])
             .disable_statement_logging();
-        Ok(Self { connection, schema, patience: options.write_budget })
+        let author = uuid::Uuid::new_v4().simple().to_string();
+        Ok(Self { connection, schema, author, patience: options.write_budget })
+    }
+
+    /// What this store calls itself when it tells of what it stored.
+    pub(super) fn author(&self) -> &str {
+        &self.author
     }
 
     /// One connection.

@@ -12,7 +12,7 @@ use crate::page::place;
 use crate::retry::Failure;
 
 /// Runs told of in one message; Postgres takes up to 8000 bytes, and a run id has at most 128.
-const TOLD_AT_ONCE: usize = 60;
+const TOLD_AT_ONCE: usize = 55;
 
 /// Everything that a statement stores.
 pub(super) struct Insert<'a> {
@@ -26,6 +26,8 @@ pub(super) struct Insert<'a> {
     pub(super) now: Timestamp,
     pub(super) outbox: bool,
     pub(super) channel: &'a str,
+    /// Who stores, for who listens.
+    pub(super) author: &'a str,
 }
 
 /// Locked in the order of their numbers, so that two processes never wait for each other.
@@ -80,7 +82,10 @@ impl Insert<'_> {
         let told: Vec<String> = self
             .runs
             .chunks(TOLD_AT_ONCE)
-            .map(|runs| format!("e{}", runs.iter().map(RunId::as_str).collect::<Vec<&str>>().join(",")))
+            .map(|runs| {
+                let runs: Vec<&str> = runs.iter().map(RunId::as_str).collect();
+                format!("e{}:{}", self.author, runs.join(","))
+            })
             .collect();
         let (expected, events, heads, changes) = (self.expected, self.events, self.heads, self.changes);
         let row = sqlx::query(AssertSqlSafe(STATEMENT))

@@ -65,6 +65,8 @@ pub struct PostgresStore {
 struct Shared {
     place: String,
     queue: Queue<LogJob>,
+    /// Makes runs.
+    creates: Queue<LogJob>,
     pool: PgPool,
     wakeups: Arc<Wakeups>,
     facts: KnownFacts,
@@ -93,12 +95,22 @@ impl PostgresStore {
         let pool = settings.pool(options.readers);
         let listener = within(budget, || news::listen(&settings, &pool, &wakeups)).await?;
         let place = settings.place();
-        let database = batch::Batch::new(writer, settings, options.clock.clone(), options.outbox);
-        let (queue, writer) = Queue::new(Log::new(database, Arc::clone(&wakeups)), budget);
+        let heads = Arc::default();
+        let log = |connection, settings| {
+            let clock = options.clock.clone();
+            let database = batch::Batch::new(connection, settings, clock, options.outbox, Arc::clone(&heads));
+            Log::new(database, Arc::clone(&wakeups))
+        };
+        // Making a run takes several statements; on a connection of its own it keeps nobody waiting.
+        let maker = within(budget, || settings.connect()).await?;
+        let (creates, making) = Queue::new(log(maker, settings.clone()), budget);
+        tokio::spawn(making.run());
+        let (queue, writer) = Queue::new(log(writer, settings), budget);
         tokio::spawn(writer.run());
         let shared = Shared {
             place,
             queue,
+            creates,
             pool,
             wakeups,
             facts: KnownFacts::default(),
@@ -127,6 +139,11 @@ impl PostgresStore {
             })
         })
         .await
+    }
+
+    /// The queue of whoever makes runs.
+    fn creating(&self) -> &Queue<LogJob> {
+        &self.shared.creates
     }
 
     /// Makes a change in a transaction of its own. Not in the writer's: two groups that change the same rows in

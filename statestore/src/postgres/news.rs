@@ -30,10 +30,11 @@ pub(super) async fn listen(
 ) -> Result<Listening, Failure> {
     let mut listener = connect(pool, &settings.channel()).await.map_err(broken)?;
     let (channel, pool, wakeups) = (settings.channel(), pool.clone(), Arc::clone(wakeups));
+    let author = settings.author().to_owned();
     Ok(Listening(tokio::spawn(async move {
         loop {
             while let Ok(Some(news)) = listener.try_recv().await {
-                tell(&wakeups, news.payload());
+                tell(&wakeups, &author, news.payload());
             }
             // The connection is lost. What was told meanwhile was not heard, and is looked for; but only once somebody
             // listens again, or what comes between the look and the listening would be missed.
@@ -63,11 +64,14 @@ async fn connect(pool: &PgPool, channel: &str) -> Result<PgListener, sqlx::Error
     Ok(listener)
 }
 
-/// News are `e` and the runs with new events, or `s` and a run that a signal came for.
-fn tell(wakeups: &Wakeups, news: &str) {
+/// News are `e`, who stored, a colon and the runs with new events; or `s` and a run that a signal came for. What this
+/// store has stored itself it has told already, and better: it knows up to which place.
+fn tell(wakeups: &Wakeups, author: &str, news: &str) {
     let runs = |list: &str| list.split(',').filter_map(|id| RunId::new(id).ok()).collect::<Vec<RunId>>();
-    if let Some(list) = news.strip_prefix('e') {
-        wakeups.stored(runs(list).iter().map(|run_id| (run_id, ANYWHERE)));
+    if let Some((by, list)) = news.strip_prefix('e').and_then(|news| news.split_once(':')) {
+        if by != author {
+            wakeups.stored(runs(list).iter().map(|run_id| (run_id, ANYWHERE)));
+        }
     } else if let Some(list) = news.strip_prefix('s') {
         wakeups.arrived(&runs(list));
     }

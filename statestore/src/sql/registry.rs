@@ -31,7 +31,7 @@ const BELONGING: [&str; 10] = [
 impl RunRegistry for Store {
     async fn create(&self, request: CreateRequest) -> Result<Created> {
         let run = PreparedRun::new(request)?;
-        self.shared.queue.submit(|reply| LogJob::Create(CreateJob { run, answer: None, reply })).await
+        self.creating().submit(|reply| LogJob::Create(CreateJob { run, answer: None, reply })).await
     }
 
     async fn find(&self, tenant_id: &TenantId, run_id: &RunId) -> Result<RunRecord> {

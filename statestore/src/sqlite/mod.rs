@@ -126,6 +126,11 @@ impl SqliteStore {
         &self.shared.in_force
     }
 
+    /// The queue of whoever makes runs.
+    fn creating(&self) -> &Queue<LogJob> {
+        &self.shared.queue
+    }
+
     /// Makes a change that is not to the log.
     async fn write<T, F>(&self, work: F) -> Result<T>
     where

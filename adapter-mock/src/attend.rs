@@ -69,7 +69,7 @@ async fn look(shared: &Arc<Shared>) -> Result<()> {
         let found = shared.store().unattended(PAGE).await?;
         let new: Vec<_> = found.iter().filter(|run| !shared.live().contains_key(&run.run_id)).collect();
         for run in &new {
-            shared.attend(&run.tenant_id, &run.run_id);
+            shared.attend(&run.tenant_id, &run.run_id, None);
         }
         // What was just found has its leases soon; then the next page shows what comes after it.
         if new.is_empty() || found.len() < PAGE {
@@ -119,7 +119,7 @@ async fn called(shared: &Arc<Shared>, run_id: &RunId) {
             return;
         }
         match shared.store().identify(run_id).await {
-            Ok(record) => return shared.attend(&record.tenant_id, run_id),
+            Ok(record) => return shared.attend(&record.tenant_id, run_id, None),
             Err(error) if error.code() == Code::NotFound => return,
             Err(error) => {
                 tracing::warn!(%error, %run_id, "a signal has come and its run cannot be read for now");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use engine_core::decider::{Actions, AttemptRef, Dispatched, Report, StepReport, Stimulus};
 use engine_core::event::run::{RunFailed, RunStarted};
-use engine_core::event::{Body, Draft, Kind, Slot};
+use engine_core::event::{Body, Draft, Event, Kind, Slot};
 use engine_core::machine::RunStatus;
 use engine_core::port::store::{AppendAs, AppendRequest, Appended, Fence, LeaseRequest};
 use engine_core::{Code, Error, Result, RunId, TenantId, Timestamp};
@@ -31,11 +31,16 @@ pub(crate) struct Post {
 }
 
 /// Drives a run until it ends, has nothing to do before somebody calls, or belongs to another.
-pub(crate) async fn drive(shared: Arc<Shared>, tenant_id: TenantId, run_id: RunId, post: Post) {
-    let mut post = post;
+pub(crate) async fn drive(
+    shared: Arc<Shared>,
+    tenant_id: TenantId,
+    run_id: RunId,
+    mut post: Post,
+    mut fresh: Option<Box<Event>>,
+) {
     loop {
         let busy = shared.busy();
-        let outcome = match Driver::new(&shared, &tenant_id, &run_id, &mut post).await {
+        let outcome = match Driver::new(&shared, &tenant_id, &run_id, &mut post, fresh.take()).await {
             Ok(driver) => {
                 drop(busy);
                 driver.run().await
@@ -105,10 +110,18 @@ impl<'a> Driver<'a> {
         tenant_id: &TenantId,
         run_id: &RunId,
         post: &'a mut Post,
+        fresh: Option<Box<Event>>,
     ) -> Result<Self> {
-        let _permit = shared.reading.acquire().await;
-        let fence = lease(shared, run_id).await?;
-        let history = load(shared, tenant_id, run_id, fence).await?;
+        let look_for_signals = fresh.is_none();
+        let (fence, history) = match fresh {
+            // It was made with this engine's lease, the first there is.
+            Some(queued) => (Fence(1), begin(shared, tenant_id, run_id, &queued).await?),
+            None => {
+                let _permit = shared.reading.acquire().await;
+                let fence = lease(shared, run_id).await?;
+                (fence, load(shared, tenant_id, run_id, fence).await?)
+            }
+        };
         let emitted_by = Arc::from(shared.worker.name());
         let mut driver = Self {
             shared,
@@ -119,7 +132,7 @@ impl<'a> Driver<'a> {
             flights: Flights::default(),
             told: Vec::new(),
             between_tries: HashSet::new(),
-            look_for_signals: true,
+            look_for_signals,
             stopping: false,
         };
         let now = driver.now();
@@ -495,6 +508,23 @@ async fn lease(shared: &Shared, run_id: &RunId) -> Result<Fence> {
             }
             result => return result,
         }
+    }
+}
+
+/// A run whose log is its first event.
+async fn begin(shared: &Shared, tenant_id: &TenantId, run_id: &RunId, queued: &Event) -> Result<History> {
+    let plan = match &queued.body {
+        Body::RunQueued(queued) => queued.plan_ref.sha256.clone(),
+        _ => String::new(),
+    };
+    match shared.worker.plans().get(&**shared.store(), tenant_id, &plan).await {
+        Ok(code) => {
+            let mut history = History::new(tenant_id.clone(), run_id.clone(), code);
+            history.evolve(queued);
+            Ok(history)
+        }
+        // Whatever is wrong with it, reading the log finds out.
+        Err(_) => load(shared, tenant_id, run_id, Fence(1)).await,
     }
 }
 

@@ -6,6 +6,8 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
+use engine_core::event::Event;
+use engine_core::port::store::NewLease;
 use engine_core::port::{
     Capabilities, Capability, Engine, EngineRun, EngineRunRequest, EngineStatus, SignalRequest, StartRequest,
     StateStore,
@@ -101,11 +103,13 @@ impl Shared {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells a run's driver to look; makes one when there is none.
-    pub(crate) fn attend(self: &Arc<Self>, tenant_id: &TenantId, run_id: &RunId) {
+    /// Tells a run's driver to look for signals; makes one when there is none. A run that was made just now has none.
+    pub(crate) fn attend(self: &Arc<Self>, tenant_id: &TenantId, run_id: &RunId, fresh: Option<Box<Event>>) {
         let mut live = self.live();
         if let Some(mailbox) = live.get(run_id) {
-            let _ = mailbox.send(Input::Look);
+            if fresh.is_none() {
+                let _ = mailbox.send(Input::Look);
+            }
             return;
         }
         if self.stopping.is_cancelled() {
@@ -115,7 +119,7 @@ impl Shared {
         live.insert(run_id.clone(), mailbox.clone());
         drop(live);
         let post = driver::Post { mailbox, inputs };
-        self.spawn(driver::drive(Arc::clone(self), tenant_id.clone(), run_id.clone(), post));
+        self.spawn(driver::drive(Arc::clone(self), tenant_id.clone(), run_id.clone(), post, fresh));
     }
 
     /// Starts a task that keeps virtual time from passing while it has something to do.
@@ -146,8 +150,13 @@ impl Engine for InProcess {
         Capabilities { immediate_pause: true, fail_fast_cancel: true, ..Capabilities::default() }
     }
 
+    fn lease(&self) -> Option<NewLease> {
+        let duration_ms = u64::try_from(self.shared.options.lease.as_millis()).unwrap_or(u64::MAX);
+        Some(NewLease { holder: self.shared.holder.clone(), duration_ms })
+    }
+
     async fn start(&self, request: StartRequest) -> Result<EngineRun> {
-        self.shared.attend(&request.tenant_id, &request.run_id);
+        self.shared.attend(&request.tenant_id, &request.run_id, request.fresh);
         Ok(EngineRun { reference: request.run_id.to_string(), status: EngineStatus::Open })
     }
 
@@ -156,7 +165,7 @@ impl Engine for InProcess {
             self.capabilities().require(Capability::ImmediatePause, ENGINE)?;
         }
         self.shared.store().submit(&request.tenant_id, &request.run_id, request.signal).await?;
-        self.shared.attend(&request.tenant_id, &request.run_id);
+        self.shared.attend(&request.tenant_id, &request.run_id, None);
         Ok(())
     }
 

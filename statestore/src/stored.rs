@@ -1,6 +1,7 @@
 //! Stored events, as the columns of a row, whatever the driver that read it.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use engine_core::event::{Body, Event, IdempotencyKey, Subject};
 use engine_core::{Code, Error, PlanVersion, RunId, StepId, TenantId, Timestamp};
@@ -68,6 +69,30 @@ pub(crate) struct Facts {
     pub(crate) tenant_id: TenantId,
     pub(crate) plan_version: PlanVersion,
     pub(crate) correlation_id: Arc<str>,
+}
+
+/// What is known of runs without asking. It never changes while a run is there; that it is there must be seen
+/// otherwise.
+#[derive(Debug, Default)]
+pub(crate) struct KnownFacts(Mutex<HashMap<RunId, Facts>>);
+
+impl KnownFacts {
+    /// All are forgotten when there are more.
+    const MOST: usize = 20_000;
+
+    /// What is known of a tenant's run.
+    pub(crate) fn get(&self, tenant_id: &TenantId, run_id: &RunId) -> Option<Facts> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(run_id).filter(|facts| facts.tenant_id == *tenant_id).cloned()
+    }
+
+    pub(crate) fn keep(&self, facts: &Facts) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= Self::MOST {
+            known.clear();
+        }
+        known.insert(facts.run_id.clone(), facts.clone());
+    }
 }
 
 impl From<&Head> for Facts {

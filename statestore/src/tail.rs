@@ -20,7 +20,7 @@ pub(crate) type ReadPage = Box<dyn Fn(ReadRequest) -> BoxFuture<'static, Result<
 struct Tail {
     request: ReadRequest,
     read: ReadPage,
-    news: watch::Receiver<()>,
+    news: watch::Receiver<u64>,
     page: VecDeque<Event>,
 }
 
@@ -59,9 +59,19 @@ pub(crate) fn follow(
             tail.page = tail.next_page().await?;
             match tail.page.back() {
                 Some(last) => tail.request.after = last.run_seq,
-                // The sender lives as long as the store; when that is gone, nothing will come any more.
-                None if tail.news.changed().await.is_err() => return Ok(None),
-                None => {}
+                None => {
+                    let after = tail.request.after;
+                    loop {
+                        // The sender lives as long as the store; when that is gone, nothing will come any more.
+                        if tail.news.changed().await.is_err() {
+                            return Ok(None);
+                        }
+                        // What ends before the place where this tail begins is none of its business.
+                        if *tail.news.borrow_and_update() > after {
+                            break;
+                        }
+                    }
+                }
             }
         }
     }))

@@ -1,7 +1,7 @@
 //! Wake-ups: who waits for events of a run or for signals is told when some come.
 //!
-//! A wake-up carries no event. Whoever is woken reads the store, so that a wake-up too many costs a read and nothing
-//! else, and after a break (a lost connection to Postgres) waking everybody is enough.
+//! A wake-up carries no event, only how far the log goes now, where that is known. Whoever is woken reads the store, so
+//! that a wake-up too many costs a read and nothing else, and after a break (a lost connection to Postgres) waking everybody is enough.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -9,6 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use engine_core::RunId;
 use futures_core::stream::BoxStream;
 use tokio::sync::{Notify, watch};
+
+/// A place that is not known: whoever waits must look.
+pub(crate) const ANYWHERE: u64 = u64::MAX;
 
 /// Everybody who waits.
 #[derive(Debug, Default)]
@@ -18,7 +21,8 @@ pub(crate) struct Wakeups {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    tails: HashMap<RunId, watch::Sender<()>>,
+    /// Up to which place each run may have events, as far as was told.
+    tails: HashMap<RunId, watch::Sender<u64>>,
     arrivals: Vec<Weak<Arrivals>>,
 }
 
@@ -42,10 +46,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Wakeups {
     /// Waits for events of a run from now on.
-    pub(crate) fn tail(&self, run_id: &RunId) -> watch::Receiver<()> {
+    pub(crate) fn tail(&self, run_id: &RunId) -> watch::Receiver<u64> {
         let mut waiting = lock(&self.waiting);
         waiting.prune();
-        waiting.tails.entry(run_id.clone()).or_insert_with(|| watch::Sender::new(())).subscribe()
+        waiting.tails.entry(run_id.clone()).or_insert_with(|| watch::Sender::new(ANYWHERE)).subscribe()
     }
 
     /// Waits for signals from now on.
@@ -79,15 +83,15 @@ impl Wakeups {
         !waiting.tails.is_empty() || !waiting.arrivals.is_empty()
     }
 
-    /// These runs have new events.
-    pub(crate) fn stored<'a>(&self, runs: impl IntoIterator<Item = &'a RunId>) {
+    /// These runs have new events, up to these places.
+    pub(crate) fn stored<'a>(&self, runs: impl IntoIterator<Item = (&'a RunId, u64)>) {
         let waiting = lock(&self.waiting);
         if waiting.tails.is_empty() {
             return;
         }
-        for run_id in runs {
+        for (run_id, last) in runs {
             if let Some(sender) = waiting.tails.get(run_id) {
-                sender.send_replace(());
+                sender.send_replace(last);
             }
         }
     }
@@ -104,7 +108,7 @@ impl Wakeups {
     /// Anything may have happened: everybody who waits for events looks.
     pub(crate) fn everybody(&self) {
         for sender in lock(&self.waiting).tails.values() {
-            sender.send_replace(());
+            sender.send_replace(ANYWHERE);
         }
     }
 }
@@ -122,9 +126,9 @@ mod tests {
     async fn a_tail_is_woken_for_its_run_and_no_other() {
         let wakeups = Wakeups::default();
         let mut tail = wakeups.tail(&run("a"));
-        wakeups.stored([&run("b")]);
+        wakeups.stored([(&run("b"), 1)]);
         assert!(tail.changed().now_or_never().is_none());
-        wakeups.stored([&run("a")]);
+        wakeups.stored([(&run("a"), 1)]);
         assert!(tail.changed().now_or_never().is_some());
         wakeups.everybody();
         assert!(tail.changed().now_or_never().is_some());

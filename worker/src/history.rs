@@ -322,9 +322,10 @@ async fn read_after(
         let after = events.last().map_or(after, |event| event.run_seq);
         let request = ReadRequest { tenant_id: tenant.clone(), run_id: run.clone(), after, limit: PAGE };
         let page = store.read(request).await?;
-        if page.is_empty() {
+        let is_last = page.len() < PAGE;
+        events.extend(page);
+        if is_last {
             return Ok(events);
         }
-        events.extend(page);
     }
 }

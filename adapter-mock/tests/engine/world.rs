@@ -168,7 +168,7 @@ impl World {
         let plan = CompiledPlan::read(plan).expect("a plan");
         let request = queued(&self.tenant_id, &plan, json!({}), "lost", &self.engine);
         let run_id = self.store.create(request).await.expect("a run").run_id;
-        let request = StartRequest { tenant_id: self.tenant_id.clone(), run_id: run_id.clone() };
+        let request = StartRequest { tenant_id: self.tenant_id.clone(), run_id: run_id.clone(), fresh: None };
         self.engine.start(request).await.expect("started");
         run_id
     }
@@ -185,7 +185,7 @@ impl World {
 
     pub(crate) async fn start(&self, plan: &str) -> RunId {
         let run_id = self.create(plan, json!({})).await;
-        let request = StartRequest { tenant_id: self.tenant_id.clone(), run_id: run_id.clone() };
+        let request = StartRequest { tenant_id: self.tenant_id.clone(), run_id: run_id.clone(), fresh: None };
         self.engine.start(request).await.expect("started");
         run_id
     }
@@ -302,5 +302,5 @@ fn queued(
         not_before: None,
         origin: None,
     };
-    CreateRequest { queued, correlation_id: "test".into(), emitted_by: "test".into() }
+    CreateRequest { queued, correlation_id: "test".into(), emitted_by: "test".into(), lease: None }
 }

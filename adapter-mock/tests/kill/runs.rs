@@ -19,9 +19,10 @@ pub(crate) fn tenant() -> TenantId {
 /// Makes the run of a plan that belongs to a generation, unless it is there, and has it driven.
 pub(crate) async fn start(store: &dyn StateStore, engine: &dyn Engine, name: &str, generation: u32) -> RunId {
     let queued = queued(store, engine.capabilities(), name, generation).await;
-    let request = CreateRequest { queued, correlation_id: "kill".into(), emitted_by: "kill".into() };
+    let request =
+        CreateRequest { queued, correlation_id: "kill".into(), emitted_by: "kill".into(), lease: None };
     let run_id = store.create(request).await.expect("a run").run_id;
-    let request = StartRequest { tenant_id: tenant(), run_id: run_id.clone() };
+    let request = StartRequest { tenant_id: tenant(), run_id: run_id.clone(), fresh: None };
     engine.start(request).await.expect("the engine takes it");
     run_id
 }

@@ -6,8 +6,10 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Code, Error, Result};
+use crate::event::Event;
 use crate::event::run::FrozenCapabilities;
 use crate::id::{RunId, TenantId};
+use crate::port::store::NewLease;
 use crate::signal::Signal;
 
 /// Drives runs on one durable-execution engine.
@@ -21,6 +23,11 @@ pub trait Engine: Debug + Send + Sync + 'static {
 
     /// What it can do beyond the contract's core.
     fn capabilities(&self) -> Capabilities;
+
+    /// The lease to make a run with that this engine will be asked to start, if it drives runs under leases.
+    fn lease(&self) -> Option<NewLease> {
+        None
+    }
 
     /// Begins to drive a queued run. Starting the same run again returns the same reference and starts nothing.
     ///
@@ -102,12 +109,14 @@ impl Capabilities {
 }
 
 /// A queued run that an engine shall drive.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct StartRequest {
     /// Who owns it.
     pub tenant_id: TenantId,
     /// The run.
     pub run_id: RunId,
+    /// Its first event, when it was made just now with the engine's [`Engine::lease`]: the engine need not read it.
+    pub fresh: Option<Box<Event>>,
 }
 
 /// A signal for a run.

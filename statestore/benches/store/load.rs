@@ -92,7 +92,8 @@ pub(crate) async fn run(store: &dyn StateStore) -> RunId {
         not_before: None,
         origin: None,
     };
-    let request = CreateRequest { queued, correlation_id: "bench".into(), emitted_by: "bench".into() };
+    let request =
+        CreateRequest { queued, correlation_id: "bench".into(), emitted_by: "bench".into(), lease: None };
     store.create(request).await.expect("a run").run_id
 }
 

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use engine_core::data::{JOURNAL_BYTES, check_size};
 use engine_core::event::run::{OriginType, RunQueued};
 use engine_core::event::{Body, Draft, Event, IdempotencyKey, Kind, SCHEMA_VERSION, Slot, event_name};
-use engine_core::port::store::{AppendAs, AppendRequest, CreateRequest, Fence};
+use engine_core::port::store::{AppendAs, AppendRequest, CreateRequest, Fence, NewLease};
 use engine_core::{Code, Error, Result, RunId, TenantId, Timestamp};
 use uuid::Uuid;
 
 use super::Head;
+use crate::content;
 
 /// Longer names cannot be indexed everywhere; ids of steps and signals have at most 128 bytes.
 const LONGEST_NAME: usize = 1024;
@@ -123,6 +124,26 @@ impl Entry {
     }
 
     /// The stored event, once it has its place.
+    pub(crate) fn event(
+        &self,
+        head: &Head,
+        run_seq: u64,
+        key: IdempotencyKey,
+        emitted_by: &Arc<str>,
+        emitted_at: Timestamp,
+    ) -> Event {
+        let copy = Self {
+            draft: self.draft.clone(),
+            event_id: self.event_id,
+            name: Arc::clone(&self.name),
+            takes: Arc::clone(&self.takes),
+            closed_by: None,
+            payload: Arc::clone(&self.payload),
+        };
+        copy.into_event(head, run_seq, key, emitted_by, emitted_at)
+    }
+
+    /// The same of an entry that is not needed any more.
     pub(crate) fn into_event(
         self,
         head: &Head,
@@ -161,6 +182,7 @@ pub(crate) struct PreparedRun {
     pub(crate) emitted_by: Arc<str>,
     /// The run whose outputs it uses.
     pub(crate) source_run_id: Option<RunId>,
+    pub(crate) lease: Option<NewLease>,
     pub(crate) queued: Entry,
 }
 
@@ -171,7 +193,10 @@ impl PreparedRun {
     /// `SCHEMA_VALIDATION_FAILED` or `PAYLOAD_TOO_LARGE`.
     pub(crate) fn new(request: CreateRequest) -> Result<Self> {
         let invalid = Code::SchemaValidationFailed;
-        let CreateRequest { queued, correlation_id, emitted_by } = request;
+        let CreateRequest { queued, correlation_id, emitted_by, lease } = request;
+        if let Some(lease) = &lease {
+            content::check_name("holder", &lease.holder)?;
+        }
         plain_text("correlationId", &correlation_id, invalid)?;
         plain_text("emittedBy", &emitted_by, invalid)?;
         plain_text("identity", &queued.identity, invalid)?;
@@ -192,6 +217,7 @@ impl PreparedRun {
             correlation_id,
             emitted_by,
             source_run_id: source_of(&queued),
+            lease,
             queued: Entry::new(Draft::run(Body::from(queued)))?,
         })
     }
@@ -199,6 +225,13 @@ impl PreparedRun {
     /// What makes it unique.
     pub(crate) fn identity(&self) -> (TenantId, Arc<str>) {
         (self.tenant_id.clone(), self.identity.clone())
+    }
+
+    /// Its first event, once it is there.
+    pub(crate) fn first_event(&self, run_no: i64, now: Timestamp) -> Event {
+        let head = self.head(run_no);
+        let key = self.queued.key(&head);
+        self.queued.event(&head, 1, key, &self.emitted_by, now)
     }
 
     /// Where it stands once it is there.
@@ -212,7 +245,7 @@ impl PreparedRun {
             last_seq: 1,
             decisions: 1,
             ended: false,
-            fence: 0,
+            fence: u64::from(self.lease.is_some()),
         }
     }
 }

@@ -1,11 +1,11 @@
 //! What one transaction does, step by step, whatever the database.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::sync::Arc;
 
 use engine_core::event::{Event, IdempotencyKey};
-use engine_core::port::store::{Appended, CheckpointRecord, Created, StoredEvent};
+use engine_core::port::store::{Appended, CheckpointRecord, Created, NewLease, StoredEvent};
 use engine_core::{Result, RunId, TenantId, Timestamp};
 
 use super::job::{AppendJob, CreateJob, LogJob};
@@ -92,6 +92,8 @@ pub(crate) struct Writes<'a> {
     pub(crate) heads: Vec<HeadRow>,
     pub(crate) changes: Vec<(i64, Changes)>,
     pub(crate) checkpoints: Vec<(i64, &'a CheckpointRow)>,
+    /// Leases that new runs are made with.
+    pub(crate) leases: Vec<(i64, &'a NewLease)>,
     /// Runs with new events, each once.
     pub(crate) runs: Vec<RunId>,
 }
@@ -163,7 +165,7 @@ impl<D: Database> Group for Log<D> {
             }
             result => result?,
         };
-        self.wakeups.stored(&runs);
+        self.wakeups.stored(runs.iter().map(|(run_id, last)| (run_id, *last)));
         Ok(())
     }
 
@@ -176,12 +178,12 @@ impl<D: Database> Group for Log<D> {
     }
 }
 
-/// Does all jobs in one transaction and keeps their answers; gives the runs that have new events.
+/// Does all jobs in one transaction and keeps their answers; gives the runs that have new events, and up to where.
 async fn commit<D: Database>(
     database: &mut D,
     names: &mut Names,
     jobs: &mut [LogJob],
-) -> Result<Vec<RunId>, Failure> {
+) -> Result<Vec<(RunId, u64)>, Failure> {
     let (mut appends, mut creates) = (Vec::with_capacity(jobs.len()), Vec::new());
     for job in jobs {
         match job {
@@ -213,7 +215,8 @@ async fn commit<D: Database>(
     if wrote {
         database.write(&writes, is_all).await?;
     }
-    let stored = writes.runs;
+    let stored: Vec<(RunId, u64)> =
+        writes.runs.into_iter().zip(writes.heads.iter().map(|head| head.last_seq)).collect();
     let mut known = Vec::with_capacity(rulings.len());
     for (job, ruling) in appends.iter().zip(&rulings) {
         known.push(events_in_the_way(database, job, ruling, &touched).await?);
@@ -242,23 +245,27 @@ async fn create_runs<D: Database>(
     now: Timestamp,
 ) -> Result<(), Failure> {
     let mut known: HashMap<Identity, RunId> = identities.into_iter().collect();
-    let mut new = Vec::new();
+    let mut new = HashSet::new();
     for job in creates.iter_mut() {
         let run_id = known.entry(job.run.identity()).or_insert_with(|| {
-            new.push(job.run.run_id.clone());
+            new.insert(job.run.run_id.clone());
             job.run.run_id.clone()
         });
         // A run that an earlier try of this very job made is fresh, although it is there.
         let fresh = *run_id == job.run.run_id;
-        job.answer = Some(Ok(Created { run_id: run_id.clone(), fresh }));
+        job.answer = Some(Ok(Created { run_id: run_id.clone(), fresh, queued: None }));
     }
     if new.is_empty() {
         return Ok(());
     }
-    let runs: Vec<&PreparedRun> =
-        creates.iter().map(|job| &job.run).filter(|run| new.contains(&run.run_id)).collect();
+    let mut jobs: Vec<&mut &mut CreateJob> =
+        creates.iter_mut().filter(|job| new.contains(&job.run.run_id)).collect();
+    let runs: Vec<&PreparedRun> = jobs.iter().map(|job| &job.run).collect();
     let numbers = database.create(&runs, now).await?;
-    for (run, run_no) in runs.into_iter().zip(numbers) {
+    for (job, run_no) in jobs.iter_mut().zip(numbers) {
+        let queued = Some(Box::new(job.run.first_event(run_no, now)));
+        job.answer = Some(Ok(Created { run_id: job.run.run_id.clone(), fresh: true, queued }));
+        let run = &job.run;
         let holder = Holder { run_seq: 1, event_id: run.queued.event_id };
         let run = Touched {
             head: run.head(run_no),
@@ -321,8 +328,10 @@ fn writes<'a>(
 ) -> Writes<'a> {
     let mut events = Vec::new();
     let mut checkpoints = Vec::new();
+    let mut leases = Vec::new();
     for job in creates {
         if let Some(run) = touched.get(&job.run.run_id).filter(|run| run.new) {
+            leases.extend(job.run.lease.as_ref().map(|lease| (run.head.run_no, lease)));
             let (run_no, key) = (run.head.run_no, job.run.queued.key(&run.head));
             let (entry, emitted_by) = (&job.run.queued, &job.run.emitted_by);
             events.push(EventRow { run_no, run_seq: 1, key, entry, emitted_by });
@@ -354,6 +363,7 @@ fn writes<'a>(
             .map(|run| (run.head.run_no, run.changes.clone()))
             .collect(),
         checkpoints,
+        leases,
         runs: wrote().map(|run| run.head.run_id.clone()).collect(),
     }
 }

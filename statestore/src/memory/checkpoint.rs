@@ -7,6 +7,7 @@ use engine_core::{CheckpointId, Result, RunId, TenantId};
 use super::MemoryStore;
 use crate::append::PreparedAppend;
 use crate::content;
+use crate::wake::ANYWHERE;
 
 #[async_trait]
 impl CheckpointShelf for MemoryStore {
@@ -21,7 +22,7 @@ impl CheckpointShelf for MemoryStore {
         let run = state.run_of(&request.tenant_id, &request.run_id)?;
         if matches!(&appended, Appended::Stored(stored) if stored.iter().all(|event| event.fresh)) {
             run.checkpoints.push((record, text));
-            self.shared.wakeups.stored([&request.run_id]);
+            self.shared.wakeups.stored([(&request.run_id, ANYWHERE)]);
         }
         // What is there now is this one, or the one that had its name before.
         let id = &request.checkpoint_id;

@@ -11,6 +11,7 @@ use futures_core::stream::BoxStream;
 
 use super::{MemoryStore, Run, State};
 use crate::append::{Changes, Placement, PreparedAppend, Ruling, no_such_run, rule};
+use crate::wake::ANYWHERE;
 use crate::{content, page, tail};
 
 /// How many snapshots of a run are kept.
@@ -68,7 +69,7 @@ impl EventLog for MemoryStore {
         let call = PreparedAppend::new(request)?;
         let run_id = call.run_id.clone();
         let appended = self.state().append(call, self.now(), self.shared.outbox)?;
-        self.shared.wakeups.stored([&run_id]);
+        self.shared.wakeups.stored([(&run_id, ANYWHERE)]);
         Ok(appended)
     }
 

@@ -21,7 +21,7 @@ impl RunRegistry for MemoryStore {
         let now = self.now();
         let mut state = self.state();
         if let Some(run_id) = state.by_identity.get(&prepared.identity()) {
-            return Ok(Created { run_id: run_id.clone(), fresh: false });
+            return Ok(Created { run_id: run_id.clone(), fresh: false, queued: None });
         }
         state.made += 1;
         let head = prepared.head(i64::try_from(state.made).unwrap_or(i64::MAX));
@@ -48,13 +48,14 @@ impl RunRegistry for MemoryStore {
             ahead_since: now,
             acted_seq: 0,
             open: true,
-            lease: None,
+            lease: prepared.lease.map(|lease| (lease.holder, now.plus_millis(lease.duration_ms))),
             claims: HashMap::new(),
             signals: Vec::new(),
             snapshots: BTreeMap::new(),
             checkpoints: Vec::new(),
             progress: BTreeMap::new(),
         };
+        let queued = event.clone();
         run.keep(event, Changes::default());
         state.by_identity.insert(identity, run_id.clone());
         state.runs.insert(run_id.clone(), run);
@@ -62,7 +63,7 @@ impl RunRegistry for MemoryStore {
             let position = state.made;
             state.outbox.add(position, &run_id, 1);
         }
-        Ok(Created { run_id, fresh: true })
+        Ok(Created { run_id, fresh: true, queued: Some(Box::new(queued)) })
     }
 
     async fn find(&self, tenant_id: &TenantId, run_id: &RunId) -> Result<RunRecord> {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use engine_core::event::Event;
 use engine_core::port::Clock;
+use engine_core::port::store::NewLease;
 use engine_core::{RunId, TenantId, Timestamp};
 use sqlx::{AssertSqlSafe, Connection as _, Row as _};
 
@@ -90,6 +91,22 @@ impl Batch {
 
     async fn execute(&mut self, sql: &'static str) -> Result<(), Failure> {
         sqlx::raw_sql(sql).execute(self.connection().await?).await.map_err(broken)?;
+        Ok(())
+    }
+
+    /// Leases that new runs are made with.
+    async fn write_leases(&mut self, leases: &[(i64, &NewLease)], now: Timestamp) -> Result<(), Failure> {
+        sqlx::query(
+            "UPDATE run_heads h SET fence = 1, lease_holder = u.holder, lease_until = u.until
+             FROM unnest($1::bigint[], $2::text[], $3::bigint[]) AS u (run_no, holder, until)
+             WHERE h.run_no = u.run_no",
+        )
+        .bind(column(leases, |(run_no, _)| *run_no))
+        .bind(column(leases, |(_, lease)| lease.holder.as_str()))
+        .bind(column(leases, |(_, lease)| now.plus_millis(lease.duration_ms).as_millis()))
+        .execute(self.connection().await?)
+        .await
+        .map_err(broken)?;
         Ok(())
     }
 
@@ -258,6 +275,9 @@ impl Database for Batch {
         let expected = expected.as_deref().unwrap_or_default();
         let last = Insert { events: portion, heads, changes, runs, expected, now, outbox, channel };
         last.run(self.connection().await?).await?;
+        if !writes.leases.is_empty() {
+            self.write_leases(&writes.leases, writes.now).await?;
+        }
         for (run_no, row) in &writes.checkpoints {
             insert_checkpoint(self.connection().await?, *run_no, row, writes.now).await?;
         }

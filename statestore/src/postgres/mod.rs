@@ -44,6 +44,7 @@ use sqlx::{PgPool, Row as _};
 use crate::commit::{Log, LogJob, Queue};
 use crate::options::Options;
 use crate::retry::{Failure, within};
+use crate::stored::KnownFacts;
 use crate::wake::Wakeups;
 
 use connect::broken;
@@ -66,6 +67,7 @@ struct Shared {
     queue: Queue<LogJob>,
     pool: PgPool,
     wakeups: Arc<Wakeups>,
+    facts: KnownFacts,
     clock: Option<Arc<dyn Clock>>,
     budget: Duration,
     _listener: news::Listening,
@@ -94,8 +96,16 @@ impl PostgresStore {
         let database = batch::Batch::new(writer, settings, options.clock.clone(), options.outbox);
         let (queue, writer) = Queue::new(Log::new(database, Arc::clone(&wakeups)), budget);
         tokio::spawn(writer.run());
-        let shared =
-            Shared { place, queue, pool, wakeups, clock: options.clock, budget, _listener: listener };
+        let shared = Shared {
+            place,
+            queue,
+            pool,
+            wakeups,
+            facts: KnownFacts::default(),
+            clock: options.clock,
+            budget,
+            _listener: listener,
+        };
         Ok(Self { shared: Arc::new(shared) })
     }
 

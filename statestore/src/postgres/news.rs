@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use super::broken;
 use super::connect::Settings;
 use crate::retry::{Backoff, Failure};
-use crate::wake::Wakeups;
+use crate::wake::{ANYWHERE, Wakeups};
 
 /// Listens as long as it is held.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ async fn connect(pool: &PgPool, channel: &str) -> Result<PgListener, sqlx::Error
 fn tell(wakeups: &Wakeups, news: &str) {
     let runs = |list: &str| list.split(',').filter_map(|id| RunId::new(id).ok()).collect::<Vec<RunId>>();
     if let Some(list) = news.strip_prefix('e') {
-        wakeups.stored(&runs(list));
+        wakeups.stored(runs(list).iter().map(|run_id| (run_id, ANYWHERE)));
     } else if let Some(list) = news.strip_prefix('s') {
         wakeups.arrived(&runs(list));
     }

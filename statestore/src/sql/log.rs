@@ -28,14 +28,27 @@ impl EventLog for Store {
     }
 
     async fn read(&self, request: ReadRequest) -> Result<Vec<Event>> {
-        self.read(move |connection| {
-            let request = request.clone();
-            Box::pin(async move {
-                let facts = facts(connection, &request.tenant_id, &request.run_id).await?;
-                page_of(connection, &facts, request.after, limit(request.limit, page::EVENTS)).await
+        let known = self.shared.facts.get(&request.tenant_id, &request.run_id);
+        let (facts, events) = self
+            .read(move |connection| {
+                let (request, known) = (request.clone(), known.clone());
+                Box::pin(async move {
+                    let most = limit(request.limit, page::EVENTS);
+                    if let Some(known) = known {
+                        let events = page_of(connection, &known, request.after, most).await?;
+                        // No event may also mean that the run is gone.
+                        if !events.is_empty() {
+                            return Ok((known, events));
+                        }
+                    }
+                    let facts = facts(connection, &request.tenant_id, &request.run_id).await?;
+                    let events = page_of(connection, &facts, request.after, most).await?;
+                    Ok((facts, events))
+                })
             })
-        })
-        .await
+            .await?;
+        self.shared.facts.keep(&facts);
+        Ok(events)
     }
 
     fn tail(&self, request: ReadRequest) -> BoxStream<'static, Result<Event>> {

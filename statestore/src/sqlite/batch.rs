@@ -32,6 +32,10 @@ const WRITE_HEAD: &str = "INSERT INTO run_heads (run_no, last_seq, decisions, en
     decisions = excluded.decisions, ended = excluded.ended, \
     ahead_since = CASE WHEN acted_seq < last_seq THEN ahead_since ELSE excluded.ahead_since END";
 
+/// The lease that a run is made with.
+const WRITE_LEASE: &str =
+    "UPDATE run_heads SET fence = 1, lease_holder = ?, lease_until = ? WHERE run_no = ?";
+
 const READ_HEAD: &str = "SELECT r.run_no, r.tenant_id, r.plan_version, r.correlation_id, h.last_seq, h.decisions, \
     h.ended, h.fence FROM runs r JOIN run_heads h ON h.run_no = r.run_no WHERE r.run_id = ?";
 
@@ -312,6 +316,11 @@ impl Database for Batch {
         }
         for head in &writes.heads {
             self.write_head(head, writes.now)?;
+        }
+        for (run_no, lease) in &writes.leases {
+            let until = writes.now.plus_millis(lease.duration_ms).as_millis();
+            let values = params![lease.holder, until, run_no];
+            self.statement(WRITE_LEASE)?.execute(values).map_err(refused)?;
         }
         for (run_no, changes) in &writes.changes {
             self.write_changes(*run_no, changes)?;

@@ -48,6 +48,7 @@ use sqlx::SqlitePool;
 use crate::commit::{Database, Log, LogJob, Queue, Writer};
 use crate::options::{Options, SystemClock};
 use crate::retry::{Failure, within};
+use crate::stored::KnownFacts;
 use crate::wake::Wakeups;
 
 use connect::broken;
@@ -72,6 +73,7 @@ struct Shared {
     changes: Queue<changes::Waiting>,
     readers: SqlitePool,
     wakeups: Arc<Wakeups>,
+    facts: KnownFacts,
     clock: Option<Arc<dyn Clock>>,
     budget: Duration,
     in_force: Vec<(String, String)>,
@@ -110,6 +112,7 @@ impl SqliteStore {
             changes,
             readers: settings.readers(options.readers),
             wakeups,
+            facts: KnownFacts::default(),
             clock: options.clock,
             budget,
             in_force,

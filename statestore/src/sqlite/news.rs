@@ -9,7 +9,7 @@ use sqlx::Row as _;
 
 use super::{Connection, broken};
 use crate::retry::Failure;
-use crate::wake::Wakeups;
+use crate::wake::{ANYWHERE, Wakeups};
 
 /// Looks for news until nobody holds `wakeups` any more.
 pub(super) fn listen(connection: Connection, wakeups: &Arc<Wakeups>, every: Duration) {
@@ -61,7 +61,7 @@ impl Listener {
             return Ok(());
         }
         let (runs, events) = self.runs_in("events", seen.events).await?;
-        wakeups.stored(&runs);
+        wakeups.stored(runs.iter().map(|run_id| (run_id, ANYWHERE)));
         let (runs, signals) = self.runs_in("signals", seen.signals).await?;
         wakeups.arrived(&runs);
         self.seen = Some(Seen { data_version, events, signals });

@@ -78,7 +78,7 @@ pub(crate) fn creation(tenant_name: &str, request: &str) -> CreateRequest {
         not_before: None,
         origin: None,
     };
-    CreateRequest { queued, correlation_id: "correlation".into(), emitted_by: "starter".into() }
+    CreateRequest { queued, correlation_id: "correlation".into(), emitted_by: "starter".into(), lease: None }
 }
 
 pub(crate) fn plan_ref(plan: &CompiledPlan) -> PlanRef {

@@ -213,7 +213,7 @@ impl Author {
 
     async fn create(&mut self, name: CallName, request: CreateRequest) -> Result<Acknowledgement> {
         self.began = Instant::now();
-        let Created { run_id, fresh } = self.store.create(request).await?;
+        let Created { run_id, fresh, .. } = self.store.create(request).await?;
         assert!(fresh || self.sent_before, "{name} was sent once and its run was there before");
         // RunQueued is a decision, and the only event so far.
         let view = View { decisions: BTreeSet::from([1]), folded_through: 1 };

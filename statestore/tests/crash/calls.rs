@@ -146,7 +146,7 @@ pub(crate) fn creation(request: &str, emitted_by: &str) -> CreateRequest {
         not_before: None,
         origin: None,
     };
-    CreateRequest { queued, correlation_id: "correlation".into(), emitted_by: emitted_by.into() }
+    CreateRequest { queued, correlation_id: "correlation".into(), emitted_by: emitted_by.into(), lease: None }
 }
 
 /// Worker and audit events, two of which take a slot.

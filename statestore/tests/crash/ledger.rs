@@ -151,7 +151,8 @@ impl Ledger {
             found += usize::from(!there.is_empty());
             let (run_id, places) = match &call {
                 Call::Create(request) => {
-                    let Created { run_id, fresh } = store.create((**request).clone()).await.expect("a run");
+                    let Created { run_id, fresh, .. } =
+                        store.create((**request).clone()).await.expect("a run");
                     assert_eq!(fresh, there.is_empty(), "{name} again");
                     (run_id, Vec::new())
                 }

@@ -25,8 +25,8 @@ pub trait EventLog: Debug + Send + Sync + 'static {
     /// `WRITE_BUDGET_EXCEEDED` and `STORE_UNAVAILABLE` leave open whether it was stored: append the same again.
     async fn append(&self, request: AppendRequest) -> Result<Appended>;
 
-    /// Events after a place in the log, in order, at most `limit`; a store may give fewer, and gives none only when there
-    /// are none or none were asked for.
+    /// Events after a place in the log, in order, at most `limit`, and fewer only when there are no more; a page has at
+    /// most 10,000, whatever was asked for.
     ///
     /// # Errors
     /// `NOT_FOUND` when the tenant has no such run.

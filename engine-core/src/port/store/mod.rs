@@ -30,7 +30,7 @@ pub use outbox::{ClaimOutbox, DeadLetter, Delivered, FailedDelivery, NextTry, Ou
 pub use plans::PlanShelf;
 pub use progress::{ProgressBoard, StepProgress};
 pub use registry::{
-    CreateRequest, Created, ForgetRequest, ListRequest, PageKey, RunPage, RunRecord, RunRegistry,
+    CreateRequest, Created, ForgetRequest, ListRequest, NewLease, PageKey, RunPage, RunRecord, RunRegistry,
 };
 pub use requests::{ANSWER_KEPT_MS, RequestKey, RequestLedger};
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::error::Result;
+use crate::event::Event;
 use crate::event::run::RunQueued;
 use crate::id::{PlanId, PlanVersion, RunId, TenantId};
 use crate::machine::RunStatus;
@@ -49,15 +50,28 @@ pub struct CreateRequest {
     pub correlation_id: Arc<str>,
     /// Who makes it.
     pub emitted_by: Arc<str>,
+    /// Who drives it from the first moment on.
+    pub lease: Option<NewLease>,
+}
+
+/// The lease that a run is made with. Its fence is 1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewLease {
+    /// Who has it.
+    pub holder: String,
+    /// For how long, in milliseconds.
+    pub duration_ms: u64,
 }
 
 /// A run that was made, now or before.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Created {
     /// The run.
     pub run_id: RunId,
     /// Whether this call made it.
     pub fresh: bool,
+    /// Its first event, when this call made it and has it at hand.
+    pub queued: Option<Box<Event>>,
 }
 
 /// What is known about a run without its log.

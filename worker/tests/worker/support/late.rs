@@ -106,6 +106,14 @@ impl PlanShelf for LateStore {
 
 #[async_trait]
 impl Coordination for LateStore {
+    async fn renew(&self, holder: &str, duration_ms: u64) -> Result<u64> {
+        self.inner.renew(holder, duration_ms).await
+    }
+
+    async fn identify(&self, run_id: &RunId) -> Result<RunRecord> {
+        self.inner.identify(run_id).await
+    }
+
     async fn lease(&self, request: LeaseRequest) -> Result<Fence> {
         self.inner.lease(request).await
     }
@@ -137,6 +145,10 @@ impl Coordination for LateStore {
 
 #[async_trait]
 impl SignalInbox for LateStore {
+    async fn awaited(&self, limit: usize) -> Result<Vec<RunId>> {
+        self.inner.awaited(limit).await
+    }
+
     async fn submit(&self, tenant_id: &TenantId, run_id: &RunId, signal: Signal) -> Result<()> {
         self.inner.submit(tenant_id, run_id, signal).await
     }

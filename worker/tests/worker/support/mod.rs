@@ -106,7 +106,8 @@ impl World {
             not_before: None,
             origin,
         };
-        let request = CreateRequest { queued, correlation_id: "c".into(), emitted_by: "test".into() };
+        let request =
+            CreateRequest { queued, correlation_id: "c".into(), emitted_by: "test".into(), lease: None };
         let run_id = self.store.create(request).await.unwrap().run_id;
         self.settle(&run_id).await;
         let started = RunStarted {

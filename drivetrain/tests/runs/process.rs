@@ -1,0 +1,143 @@
+//! Starting the program and waiting for what it says.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+/// A folder of its own with a store in it.
+pub(crate) struct Place {
+    folder: tempfile::TempDir,
+}
+
+/// What a command said.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) -> String {
+        std::fs::write(self.path(name), text).unwrap();
+        self.path(name).display().to_string()
+    }
+
+    /// The program, in the repository's folder as people use the examples, with the store in this place.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_drivetrain"));
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("DRIVETRAIN_") {
+                command.env_remove(name);
+            }
+        }
+        command
+            .env("DRIVETRAIN_DATA_DIR", self.path("data"))
+            // Short, so that whoever died is replaced soon.
+            .env("DRIVETRAIN_EMBEDDED_LEASE_MS", "2000")
+            .env("USER", "jane")
+            .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
+            .args(arguments);
+        command
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Said {
+        let output = self.command(arguments).stdin(Stdio::null()).output().unwrap();
+        Said {
+            code: output.status.code().unwrap_or(-1),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// Starts the program and goes on; what it says is waited for.
+    pub(crate) fn start(&self, arguments: &[&str]) -> Running {
+        let mut child =
+            self.command(arguments).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        Running { child, lines, seen: String::new() }
+    }
+}
+
+impl Said {
+    /// The run that the first line names.
+    pub(crate) fn run_id(&self) -> String {
+        run_id(&self.out)
+    }
+
+    #[track_caller]
+    pub(crate) fn ends(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "{}{}", self.out, self.err);
+        self
+    }
+
+    #[track_caller]
+    pub(crate) fn says(self, text: &str) -> Self {
+        assert!(
+            self.out.contains(text) || self.err.contains(text),
+            "no {text:?} in {}{}",
+            self.out,
+            self.err
+        );
+        self
+    }
+}
+
+fn run_id(out: &str) -> String {
+    let first = out.lines().next().unwrap_or_default();
+    first.trim_start_matches("run ").split(':').next().unwrap_or_default().to_owned()
+}
+
+/// A program that runs.
+pub(crate) struct Running {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+    seen: String,
+}
+
+impl Running {
+    /// Waits for a line with these words.
+    pub(crate) fn wait_for(&mut self, words: &str) {
+        loop {
+            let mut line = String::new();
+            let length = self.lines.read_line(&mut line).unwrap();
+            assert!(length > 0, "it ended before it said {words:?}: {}", self.seen);
+            self.seen.push_str(&line);
+            if line.contains(words) {
+                return;
+            }
+        }
+    }
+
+    pub(crate) fn run_id(&self) -> String {
+        run_id(&self.seen)
+    }
+
+    /// Sends a signal of the system, as `INT`.
+    pub(crate) fn send(&self, signal: &str) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args([&format!("-{signal}"), &id]).status().unwrap().success());
+    }
+
+    /// Waits for its end.
+    pub(crate) fn end(mut self) -> Said {
+        self.lines.read_to_string(&mut self.seen).unwrap();
+        let status = self.child.wait().unwrap();
+        Said { code: status.code().unwrap_or(-1), out: self.seen.clone(), err: String::new() }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

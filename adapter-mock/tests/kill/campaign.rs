@@ -24,9 +24,10 @@ use super::process::Process;
 use super::reference::endings;
 use super::runs::log;
 
-/// The longest that a process lives before it is killed: some have not opened the store by then, some have seen the
-/// leases of the one before run out.
-const LONGEST_LIFE_MS: u64 = 1000;
+/// The longest that a process drives runs before it is killed; by then the leases of the one before have run out.
+const LONGEST_DRIVE_MS: u64 = 800;
+/// The longest that one lives whose first moments are what is tried out: it opens the store and the engine meanwhile.
+const LONGEST_START_MS: u64 = 150;
 
 fn kills() -> u32 {
     match std::env::var("DRIVETRAIN_TORTURE_KILLS") {
@@ -44,8 +45,14 @@ pub(crate) fn every_run_ends_as_it_would_have(database: &str, place: &Place) {
     let errand = |first, generation| Errand { url: place.url(), diary: place.diary(), first, generation };
     for generation in 1..=kills {
         let process = Process::start(&errand(generation.saturating_sub(1).max(1), generation));
+        let longest_ms = if chance(5) == 0 {
+            LONGEST_START_MS
+        } else {
+            process.until_open();
+            LONGEST_DRIVE_MS
+        };
         // The moment of the kill is what is tried out; nothing is waited for.
-        std::thread::sleep(Duration::from_micros(chance(LONGEST_LIFE_MS * 1000)));
+        std::thread::sleep(Duration::from_micros(chance(longest_ms * 1000)));
         process.kill();
     }
     let process = Process::start(&errand(1, kills + 1));

@@ -1,6 +1,6 @@
 //! What this program does when it starts itself: drive runs until it is killed, or until its input ends.
 
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,6 +78,8 @@ impl Errand {
         runtime().block_on(async {
             let store = open(&self.url).await;
             let engine = engine(&store, &self.diary, self.generation).await;
+            // Who started this process waits for a byte.
+            std::io::stdout().write_all(b"\n").and_then(|()| std::io::stdout().flush()).expect("told");
             for generation in self.first..=self.generation {
                 for plan in PLANS {
                     start(&*store, &engine, plan, generation).await;

@@ -1,10 +1,12 @@
 //! This program again, in another process, on an [`Errand`].
 
+use std::io::Read as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 
 use super::errand::Errand;
-use super::patience::until;
+use super::patience::{LIMIT, until};
 
 const SIGKILL: i32 = 9;
 
@@ -12,6 +14,7 @@ const SIGKILL: i32 = 9;
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
+    opened: Receiver<bool>,
 }
 
 impl Process {
@@ -20,9 +23,21 @@ impl Process {
         let program = std::env::current_exe().expect("the path of this program");
         // The end of its input asks it to stop; so it does not outlive this process either.
         let mut command = Command::new(program);
-        command.args(errand.arguments()).stdin(Stdio::piped());
-        let child = command.spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
-        Self { child }
+        command.args(errand.arguments()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
+        let mut output = child.stdout.take().expect("it is piped");
+        let (sender, opened) = channel();
+        std::thread::spawn(move || {
+            // Whoever does not wait does not want to know.
+            let _ = sender.send(output.read_exact(&mut [0]).is_ok());
+        });
+        Self { child, opened }
+    }
+
+    /// Waits until it drives runs.
+    pub(crate) fn until_open(&self) {
+        let opened = self.opened.recv_timeout(LIMIT).expect("a process opens its engine");
+        assert!(opened, "the process ended before it had opened its engine");
     }
 
     /// Kills the process, which must have been alive.

@@ -19,10 +19,16 @@ pub(crate) fn tenant() -> TenantId {
 /// Makes the run of a plan that belongs to a generation, unless it is there, and has it driven.
 pub(crate) async fn start(store: &dyn StateStore, engine: &dyn Engine, name: &str, generation: u32) -> RunId {
     let queued = queued(store, engine.capabilities(), name, generation).await;
-    let request =
-        CreateRequest { queued, correlation_id: "kill".into(), emitted_by: "kill".into(), lease: None };
-    let run_id = store.create(request).await.expect("a run").run_id;
-    let request = StartRequest { tenant_id: tenant(), run_id: run_id.clone(), fresh: None };
+    // As the facade does: made with the engine's lease, a fresh run is driven without being read.
+    let request = CreateRequest {
+        queued,
+        correlation_id: "kill".into(),
+        emitted_by: "kill".into(),
+        lease: engine.lease(),
+    };
+    let created = store.create(request).await.expect("a run");
+    let run_id = created.run_id;
+    let request = StartRequest { tenant_id: tenant(), run_id: run_id.clone(), fresh: created.queued };
     engine.start(request).await.expect("the engine takes it");
     run_id
 }

@@ -1,5 +1,7 @@
 //! The engine as its users see it: plans run to their end on real stores, in virtual time.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod crashing;
 mod running;
 mod signals;

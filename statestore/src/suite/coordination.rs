@@ -140,5 +140,5 @@ pub async fn a_run_is_identified_by_its_id_alone(harness: &dyn Harness) {
     let store = open(harness).await;
     let run = store.run_of("tenant-7", "request").await;
     assert_eq!(store.identify(&run.run_id).await.expect("a run"), store.record(&run).await);
-    refused(store.identify(&RunId::new("nobody").unwrap()).await, Code::NotFound);
+    refused(store.identify(&RunId::new("nobody").expect("an id")).await, Code::NotFound);
 }

@@ -46,11 +46,11 @@ pub async fn runs_that_signals_wait_for_are_known(harness: &dyn Harness) {
     }
     let other = store.other(harness).await;
     assert_eq!(other.awaited(100).await.expect("runs"), [run.run_id.clone(), another.run_id.clone()]);
-    assert_eq!(other.awaited(1).await.expect("runs"), [run.run_id.clone()]);
+    assert_eq!(other.awaited(1).await.expect("runs"), std::slice::from_ref(&run.run_id));
     for id in ["s1", "s2"] {
         store.decided(&run.run_id, &signal_id(id)).await.expect("taken out");
     }
-    assert_eq!(store.awaited(100).await.expect("runs"), [another.run_id.clone()]);
+    assert_eq!(store.awaited(100).await.expect("runs"), std::slice::from_ref(&another.run_id));
 }
 
 /// Every kind of signal comes out as it went in.

@@ -227,11 +227,16 @@ struct Woken {
     waker: Option<Waker>,
     /// Somebody has woken the task, and it has not run since.
     on_its_way: bool,
+    /// The task is no more: waking it means nothing.
+    gone: bool,
 }
 
 impl Wake for Wakeup {
     fn wake(self: Arc<Self>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.gone {
+            return;
+        }
         if !state.on_its_way {
             state.on_its_way = true;
             self.time.begin();
@@ -268,6 +273,7 @@ impl<F: Future> Future for Watched<F> {
 impl<F> Drop for Watched<F> {
     fn drop(&mut self) {
         let mut state = self.wakeup.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.gone = true;
         let on_its_way = std::mem::take(&mut state.on_its_way);
         drop(state);
         if on_its_way {
@@ -316,6 +322,22 @@ mod tests {
         send.send(()).unwrap();
         assert_eq!(worker.await.unwrap(), at(0));
         assert_eq!(alarm.await.unwrap(), at(10));
+    }
+
+    #[tokio::test]
+    async fn waking_a_task_that_is_gone_does_not_stop_time() {
+        let time = VirtualTime::starting_at(at(0));
+        let waker = Arc::new(Mutex::new(None));
+        let kept = Arc::clone(&waker);
+        let mut task = time.watch(std::future::poll_fn(move |context| {
+            *kept.lock().unwrap() = Some(context.waker().clone());
+            Poll::<()>::Pending
+        }));
+        assert!(futures_util::poll!(&mut task).is_pending());
+        drop(task);
+        waker.lock().unwrap().take().unwrap().wake();
+        time.alarm(at(5)).await;
+        assert_eq!(time.now(), at(5));
     }
 
     #[tokio::test]

@@ -8,7 +8,6 @@ use engine_core::RunId;
 use engine_core::decider::Run;
 use engine_core::machine::RunStatus;
 use engine_core::plan::CompiledPlan;
-use engine_core::port::{Clock as _, Timekeeper as _};
 
 use super::world::{On, World};
 
@@ -53,7 +52,7 @@ async fn whenever_a_driver_is_lost_the_run_ends_as_it_would_have() {
                 break;
             }
             crashes += 1;
-            world.time.alarm(world.time.now().plus_millis(20_000)).await;
+            world.pass(20_000).await;
             let _second = world.another_engine().await;
             assert_eq!(world.ended(&run).await, RunStatus::Failed, "crashed at moment {moment}");
             check(&world, &run, moment).await;

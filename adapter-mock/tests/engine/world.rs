@@ -173,6 +173,12 @@ impl World {
         run_id
     }
 
+    /// Lets time pass.
+    pub(crate) async fn pass(&self, millis: u64) {
+        let passed = self.time.alarm(self.time.now().plus_millis(millis));
+        tokio::time::timeout(SOON, passed).await.expect("time passes when all wait");
+    }
+
     /// Waits until the engine drives nothing.
     pub(crate) async fn put_aside(&self) {
         let aside = async {

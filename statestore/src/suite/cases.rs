@@ -149,6 +149,7 @@ macro_rules! store_suite {
                 one_of_many_gets_the_lease
                 an_unknown_run_has_no_lease
                 a_very_long_lease_is_a_lease
+                a_run_may_be_made_with_its_lease
             }
             claims {
                 a_claim_excludes_others
@@ -161,13 +162,13 @@ macro_rules! store_suite {
             }
             coordination {
                 what_was_acted_on_never_goes_backwards
-                a_run_is_identified_by_its_id_alone
                 acting_beyond_the_log_is_harmless
                 a_run_that_nobody_acts_on_is_neglected
                 neglect_counts_from_when_the_log_went_on
                 an_end_that_nobody_acted_on_is_neglected
                 neglected_runs_are_told_up_to_a_limit
                 runs_without_a_lease_are_unattended
+                a_run_is_identified_by_its_id_alone
             }
             inbox {
                 signals_wait_in_the_order_they_came

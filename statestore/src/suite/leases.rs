@@ -1,10 +1,10 @@
 //! One holder at a time decides for a run.
 
 use engine_core::Code;
-use engine_core::port::store::Fence;
+use engine_core::port::store::{CreateRequest, Fence, NewLease};
 
 use super::Harness;
-use super::drafts::alert;
+use super::drafts::{alert, creation};
 use super::handle::{Owned, open};
 use super::race::race;
 use super::verdict::{freshness, refused, stored};
@@ -134,4 +134,23 @@ pub async fn a_very_long_lease_is_a_lease(harness: &dyn Harness) {
     refused(store.lease_for(&run, "two", 1).await, Code::LeaseHeld);
     store.release(&run.run_id, fence).await.expect("released");
     store.lease_for(&run, "two", 1).await.expect("the lease is free");
+}
+
+/// A run that is made with its lease is its holder's from the first moment on, and its first event comes back as stored.
+pub async fn a_run_may_be_made_with_its_lease(harness: &dyn Harness) {
+    let store = open(harness).await;
+    let lease = NewLease { holder: "one".into(), duration_ms: 15_000 };
+    let request = CreateRequest { lease: Some(lease), ..creation("acme", "request") };
+    let made = store.create(request.clone()).await.expect("a run");
+    let run = Owned { tenant_id: request.queued.context.tenant_id.clone(), run_id: made.run_id.clone() };
+    let read = store.log(&run).await;
+    assert_eq!(made.queued.as_deref(), read.first(), "as it is stored");
+    refused(store.lease_for(&run, "two", 15_000).await, Code::LeaseHeld);
+    assert_eq!(store.lease_for(&run, "one", 15_000).await.expect("it has it"), Fence(1));
+    assert_eq!(freshness(&stored(store.offer_under(&run, vec![alert("X", 1)], Fence(1)).await)), [true]);
+    let again = store.create(request).await.expect("the same run");
+    assert!(!again.fresh && again.run_id == made.run_id && again.queued.is_none());
+    store.clock.advance(15_001);
+    assert_eq!(store.lease_for(&run, "two", 15_000).await.expect("it has run out"), Fence(2));
+    refused(store.offer_under(&run, vec![alert("X", 2)], Fence(1)).await, Code::LeaseLost);
 }

@@ -1,0 +1,216 @@
+//! What a turn decides: about what was told, what follows from the state, and what the run wants done.
+
+use engine_core::decider::{Actions, AttemptRef, Dispatched, Report, StepReport, Stimulus};
+use engine_core::event::Body;
+use engine_core::event::run::RunStarted;
+use engine_core::event::step::StepOutput;
+use engine_core::machine::RunStatus;
+use engine_core::{Error, Result};
+use worker::Prepared;
+
+use super::{Driver, Next};
+use crate::engine::ENGINE;
+use crate::flights::Input;
+use crate::turn::Turn;
+
+/// How long until a step is prepared again when what it needs could not be read.
+const AGAIN_MS: u64 = 1000;
+
+impl Driver<'_> {
+    pub(super) async fn turn(&mut self) -> Result<Next> {
+        let mut turn = Turn::new(&self.history, &self.emitted_by, self.now());
+        for input in std::mem::take(&mut self.told) {
+            match input {
+                Input::Look => self.look_for_signals = true,
+                Input::Crash => return Ok(Next::Crash),
+                Input::Attempt(attempt, report) => self.hear(&mut turn, attempt, *report),
+                Input::Undone(attempt, outcome) => {
+                    self.flights.undone();
+                    let stimulus = Stimulus::Compensation { step: attempt.step, outcome };
+                    self.settle_with(&mut turn, stimulus);
+                }
+            }
+        }
+        if std::mem::take(&mut self.look_for_signals) {
+            self.signals(&mut turn).await?;
+        }
+        let actions = loop {
+            self.settle(&mut turn).await?;
+            let actions = self.history.run().actions();
+            if !self.act(&mut turn, &actions).await {
+                break actions;
+            }
+        };
+        self.commit(turn, &actions).await
+    }
+
+    /// An attempt has something to tell.
+    fn hear(&mut self, turn: &mut Turn, attempt: AttemptRef, report: Report) {
+        if !matches!(report, Report::ReviewRequested { .. }) {
+            self.flights.landed(&attempt);
+            self.between_tries.insert(attempt.clone());
+        }
+        let report = StepReport::new(attempt.step, attempt.attempt, report);
+        self.settle_with(turn, Stimulus::Step(Box::new(report)));
+    }
+
+    /// Decides about something that may have come too late.
+    fn settle_with(&mut self, turn: &mut Turn, stimulus: Stimulus) {
+        if let Err(error) = turn.decide(&mut self.history, stimulus) {
+            tracing::debug!(run_id = %self.history.run_id(), %error, "what was told came too late");
+        }
+    }
+
+    async fn signals(&mut self, turn: &mut Turn) -> Result<()> {
+        for signal in self.shared.store().undecided(self.history.run_id()).await? {
+            turn.signals.push(signal.signal_id.clone());
+            turn.decide(&mut self.history, Stimulus::Signal(Box::new(signal)))?;
+        }
+        Ok(())
+    }
+
+    /// Everything that follows from the state alone, and the start of the run.
+    async fn settle(&mut self, turn: &mut Turn) -> Result<()> {
+        loop {
+            let mut drafts = self.history.run().settle();
+            if let Some(started) = self.begin(turn).filter(|_| drafts.is_empty()) {
+                drafts = self.history.run().decide(Stimulus::Started(Box::new(started)))?;
+            }
+            if drafts.is_empty() {
+                return Ok(());
+            }
+            for draft in &mut drafts {
+                if let Body::RunCompleted(completed) = &mut draft.body {
+                    completed.output = self.output().await?;
+                }
+            }
+            turn.fold(&mut self.history, drafts);
+        }
+    }
+
+    /// RUN-23. A run whose result cannot be worked out has completed all the same.
+    async fn output(&self) -> Result<Option<StepOutput>> {
+        match self.shared.worker.run_output(&self.history).await {
+            Ok(output) => Ok(Some(output)),
+            Err(error) if error.is_retryable() => Err(error),
+            Err(error) => {
+                tracing::warn!(run_id = %self.history.run_id(), %error, "the run's output cannot be worked out");
+                Ok(None)
+            }
+        }
+    }
+
+    /// The start of the run, when it is time.
+    fn begin(&self, turn: &mut Turn) -> Option<RunStarted> {
+        if self.history.run().state().status() != Some(RunStatus::Approved) {
+            return None;
+        }
+        let queued = self.history.queued()?;
+        if let Some(at) = queued.not_before.filter(|at| *at > turn.now) {
+            turn.wake_at(at);
+            return None;
+        }
+        Some(RunStarted {
+            engine_run_ref: self.history.run_id().to_string(),
+            engine_type: ENGINE.to_owned(),
+            interpreter_version: None,
+            plan_ref: queued.plan_ref.clone(),
+            context: queued.context.clone(),
+            started_at: turn.now,
+        })
+    }
+
+    /// Prepares what the run wants done; says whether anything follows from that.
+    async fn act(&mut self, turn: &mut Turn, actions: &Actions) -> bool {
+        let mut follows = false;
+        for timer in &actions.timers {
+            if timer.due_at > turn.now {
+                turn.wake_at(timer.due_at);
+                continue;
+            }
+            let stimulus = Stimulus::TimerDue { timer: timer.timer.clone(), now: turn.now };
+            follows |= turn.decide(&mut self.history, stimulus).unwrap_or(false);
+        }
+        for attempt in &actions.cancel {
+            if !self.flights.cancel(attempt) {
+                let report = StepReport::new(attempt.step.clone(), attempt.attempt, Report::Cancelled);
+                follows |= turn.decide(&mut self.history, Stimulus::Step(Box::new(report))).unwrap_or(false);
+            }
+        }
+        if self.stopping {
+            return follows;
+        }
+        for task in &actions.dispatch {
+            if self.flights.has(&task.attempt) || turn.prepared.contains(&task.attempt) {
+                continue;
+            }
+            follows |= self.dispatch(turn, task).await;
+            if follows {
+                // What was released may have changed.
+                return true;
+            }
+        }
+        if let Some(task) = &actions.compensate
+            && turn.undo.is_none()
+            && !self.flights.undoes(&task.attempt, task.try_number)
+        {
+            if let Some(at) = task.not_before.filter(|at| *at > turn.now) {
+                turn.wake_at(at);
+                return follows;
+            }
+            match self.shared.worker.prepare_compensation(&self.history, task).await {
+                Ok(Ok(ready)) => turn.undo = Some((task.clone(), ready)),
+                Ok(Err(error)) => {
+                    let stimulus =
+                        Stimulus::Compensation { step: task.attempt.step.clone(), outcome: Err(error) };
+                    follows |= turn.decide(&mut self.history, stimulus).unwrap_or(false);
+                }
+                Err(error) => self.later(turn, &error),
+            }
+        }
+        follows
+    }
+
+    /// Prepares one attempt; says whether anything follows from that.
+    async fn dispatch(&mut self, turn: &mut Turn, task: &Dispatched) -> bool {
+        if let Some(at) = task.not_before.filter(|at| *at > turn.now) {
+            turn.wake_at(at);
+            return false;
+        }
+        let told = |report| {
+            let report = StepReport::new(task.attempt.step.clone(), task.attempt.attempt, report);
+            Stimulus::Step(Box::new(report))
+        };
+        if task.started && !self.between_tries.contains(&task.attempt) {
+            // WORKER-9: it was started by a process that is gone.
+            self.between_tries.insert(task.attempt.clone());
+            let message = "the process that ran it is gone".to_owned();
+            return turn.decide(&mut self.history, told(Report::WorkerLost { message })).unwrap_or(false);
+        }
+        match self.shared.worker.prepare(&self.history, task).await {
+            Ok(Prepared::Ready(ready)) => {
+                if !task.started {
+                    let started = Report::Started(ready.started().clone());
+                    if let Err(error) = turn.decide(&mut self.history, told(started)) {
+                        tracing::error!(run_id = %self.history.run_id(), %error, "a released attempt cannot start");
+                        return false;
+                    }
+                }
+                turn.prepared.insert(task.attempt.clone());
+                turn.ready.push((task.attempt.clone(), task.try_number, ready));
+                false
+            }
+            Ok(Prepared::Decided(report)) => turn.decide(&mut self.history, told(report)).unwrap_or(false),
+            Err(error) => {
+                self.later(turn, &error);
+                false
+            }
+        }
+    }
+
+    /// Something could not be read; it is tried again soon.
+    fn later(&self, turn: &mut Turn, error: &Error) {
+        tracing::warn!(run_id = %self.history.run_id(), %error, "a step cannot be prepared for now");
+        turn.wake_at(turn.now.plus_millis(AGAIN_MS));
+    }
+}

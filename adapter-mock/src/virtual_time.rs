@@ -48,11 +48,13 @@ impl VirtualTime {
         Hold { time: self.clone() }
     }
 
-    /// A task whose wake-ups keep time from passing until it has seen them.
+    /// A task whose wake-ups keep time from passing until it has seen them. That it was made is the first of them.
     pub fn watch<F: Future>(&self, task: F) -> Watched<F> {
+        self.begin();
+        let made = Woken { on_its_way: true, ..Woken::default() };
         Watched {
             task: Box::pin(task),
-            wakeup: Arc::new(Wakeup { time: self.clone(), state: Mutex::default() }),
+            wakeup: Arc::new(Wakeup { time: self.clone(), state: Mutex::new(made) }),
         }
     }
 
@@ -322,6 +324,21 @@ mod tests {
         send.send(()).unwrap();
         assert_eq!(worker.await.unwrap(), at(0));
         assert_eq!(alarm.await.unwrap(), at(10));
+    }
+
+    #[tokio::test]
+    async fn time_stands_still_until_a_new_task_has_begun() {
+        let time = VirtualTime::starting_at(at(0));
+        let clock = time.clone();
+        let task = time.watch(async move { clock.now() });
+        let alarm = time.alarm(at(5));
+        tokio::pin!(alarm);
+        assert!(futures_util::poll!(&mut alarm).is_pending());
+        assert_eq!(task.await, at(0));
+        alarm.await;
+        assert_eq!(time.now(), at(5));
+        drop(time.watch(std::future::pending::<()>()));
+        time.alarm(at(6)).await;
     }
 
     #[tokio::test]

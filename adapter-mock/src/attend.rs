@@ -1,14 +1,16 @@
 //! Finding runs that nobody drives, keeping the leases of those that this process drives, and hearing of signals.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine_core::event::Slot;
-use engine_core::port::store::ReadRequest;
 use engine_core::{Code, Result, RunId};
 use futures_util::StreamExt as _;
+use tokio_util::task::TaskTracker;
 
+use crate::driver::Occasion;
 use crate::engine::Shared;
+use crate::options::Recover;
 
 /// Runs looked at in one go.
 const PAGE: usize = 500;
@@ -32,6 +34,9 @@ pub(crate) async fn open(shared: &Arc<Shared>) -> Result<()> {
                 arrived = arrivals.next() => arrived,
             };
             let Some(run_id) = arrived else { return };
+            if !listener.minds(&run_id) {
+                continue;
+            }
             called(&listener, &run_id).await;
         }
     });
@@ -62,52 +67,62 @@ async fn keep(shared: &Arc<Shared>) {
     }
 }
 
-/// Attends to every run that nobody drives and that has something to do.
+/// Attends to what nobody drives and has something to do.
 async fn look(shared: &Arc<Shared>) -> Result<()> {
     let _busy = shared.busy();
+    match shared.options.recover {
+        Recover::All => recover(shared).await,
+        Recover::OnlyAsked => revisit(shared).await,
+    }
+}
+
+/// Attends to every run that nobody drives and that has something to do.
+async fn recover(shared: &Arc<Shared>) -> Result<()> {
+    let mut seen = HashSet::new();
     loop {
         let found = shared.store().unattended(PAGE).await?;
-        let new: Vec<_> = found.iter().filter(|run| !shared.live().contains_key(&run.run_id)).collect();
-        for run in &new {
-            shared.attend(&run.tenant_id, &run.run_id, None);
+        let leases = TaskTracker::new();
+        let mut new = 0;
+        for run in &found {
+            // One that was seen in this look cannot be driven by this process: another may, or a later look.
+            if seen.insert(run.run_id.clone()) && !shared.live().contains_key(&run.run_id) {
+                shared.attend(&run.tenant_id, &run.run_id, Occasion::Found(leases.token()));
+                new += 1;
+            }
         }
-        // What was just found has its leases soon; then the next page shows what comes after it.
-        if new.is_empty() || found.len() < PAGE {
+        if new == 0 || found.len() < PAGE {
             break;
         }
-        let last: RunId = found[found.len() - 1].run_id.clone();
-        while shared.store().unattended(PAGE).await?.iter().any(|run| run.run_id == last) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        // Once what was found has its leases, the next page shows what comes after it.
+        leases.close();
+        leases.wait().await;
     }
     for run_id in shared.store().awaited(PAGE).await? {
-        if shared.store().undecided(&run_id).await?.is_empty() {
-            take_out_decided(shared, &run_id).await?;
-        } else {
-            called(shared, &run_id).await;
-        }
+        called(shared, &run_id).await;
     }
     Ok(())
 }
 
-/// Whoever decided these signals was gone before it took them out. Left there, they would bring somebody to look at the
-/// run again and again, and hide other runs behind them.
-async fn take_out_decided(shared: &Arc<Shared>, run_id: &RunId) -> Result<()> {
-    let store = shared.store();
-    let tenant_id = store.identify(run_id).await?.tenant_id;
-    let mut after = 0;
-    loop {
-        let request =
-            ReadRequest { tenant_id: tenant_id.clone(), run_id: run_id.clone(), after, limit: PAGE };
-        let events = store.read(request).await?;
-        let Some(last) = events.last() else { return Ok(()) };
-        after = last.run_seq;
-        for event in &events {
-            if let Some(Slot::SignalDecision(signal_id)) = Slot::of(event.subject.as_ref(), &event.body) {
-                store.decided(run_id, &signal_id).await?;
+/// Attends to those that were asked for and that have something to do again: whoever drove them is gone, or a signal
+/// went unheard.
+async fn revisit(shared: &Arc<Shared>) -> Result<()> {
+    for run_id in shared.idle() {
+        let record = match shared.store().identify(&run_id).await {
+            Err(error) if error.code() == Code::NotFound => {
+                shared.forget(&run_id);
+                continue;
             }
+            record => record?,
+        };
+        if record.status.is_terminal() {
+            shared.forget(&run_id);
+        } else if record.last_event_seq > record.acted_seq
+            || !shared.store().undecided(&run_id).await?.is_empty()
+        {
+            shared.attend(&record.tenant_id, &run_id, Occasion::Called);
         }
     }
+    Ok(())
 }
 
 /// A signal has come for a run.
@@ -119,7 +134,7 @@ async fn called(shared: &Arc<Shared>, run_id: &RunId) {
             return;
         }
         match shared.store().identify(run_id).await {
-            Ok(record) => return shared.attend(&record.tenant_id, run_id, None),
+            Ok(record) => return shared.attend(&record.tenant_id, run_id, Occasion::Called),
             Err(error) if error.code() == Code::NotFound => return,
             Err(error) => {
                 tracing::warn!(%error, %run_id, "a signal has come and its run cannot be read for now");

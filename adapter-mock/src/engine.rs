@@ -1,12 +1,11 @@
 //! The engine, and which runs it drives.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use engine_core::event::Event;
 use engine_core::port::store::NewLease;
 use engine_core::port::{
     Capabilities, Capability, Engine, EngineRun, EngineRunRequest, EngineStatus, SignalRequest, StartRequest,
@@ -22,10 +21,10 @@ use tokio_util::task::TaskTracker;
 use worker::Worker;
 
 use crate::attend;
-use crate::driver;
+use crate::driver::{self, Occasion};
 use crate::faults::{Fault, Moment};
 use crate::flights::Input;
-use crate::options::Options;
+use crate::options::{Options, Recover};
 use crate::virtual_time::Hold;
 
 /// The name of this engine, as it stands in RunStarted.
@@ -50,6 +49,8 @@ pub(crate) struct Shared {
     pub(crate) holder: String,
     /// Drivers by run, and how to tell them something.
     live: Mutex<HashMap<RunId, UnboundedSender<Input>>>,
+    /// Runs that were asked for and have not ended; kept only where others are left alone.
+    asked: Mutex<HashSet<RunId>>,
     pub(crate) stopping: CancellationToken,
     pub(crate) reading: Semaphore,
     tasks: TaskTracker,
@@ -57,7 +58,7 @@ pub(crate) struct Shared {
 
 impl InProcess {
     /// Takes every run that nobody drives, and from then on drives what is started and what others leave behind, until
-    /// [`InProcess::shutdown`].
+    /// [`InProcess::shutdown`]. With [`Recover::OnlyAsked`] it leaves alone what it was not asked for.
     ///
     /// # Errors
     /// Whatever the store says when it cannot be asked which runs there are.
@@ -68,6 +69,7 @@ impl InProcess {
             options,
             holder,
             live: Mutex::default(),
+            asked: Mutex::default(),
             stopping: CancellationToken::new(),
             reading: Semaphore::new(READING_AT_ONCE),
             tasks: TaskTracker::new(),
@@ -103,11 +105,42 @@ impl Shared {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn asked(&self) -> MutexGuard<'_, HashSet<RunId>> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Remembers that a run was asked for, where that matters.
+    fn ask(&self, run_id: &RunId) {
+        if self.options.recover == Recover::OnlyAsked {
+            self.asked().insert(run_id.clone());
+        }
+    }
+
+    /// A run has ended: nobody need attend to it any more.
+    pub(crate) fn forget(&self, run_id: &RunId) {
+        self.asked().remove(run_id);
+    }
+
+    /// Whether a run is this engine's to drive, when nobody else does.
+    pub(crate) fn minds(&self, run_id: &RunId) -> bool {
+        match self.options.recover {
+            Recover::All => true,
+            Recover::OnlyAsked => self.asked().contains(run_id),
+        }
+    }
+
+    /// Runs that were asked for and that have no driver here now.
+    pub(crate) fn idle(&self) -> Vec<RunId> {
+        let asked: Vec<RunId> = self.asked().iter().cloned().collect();
+        let live = self.live();
+        asked.into_iter().filter(|run_id| !live.contains_key(run_id)).collect()
+    }
+
     /// Tells a run's driver to look for signals; makes one when there is none. A run that was made just now has none.
-    pub(crate) fn attend(self: &Arc<Self>, tenant_id: &TenantId, run_id: &RunId, fresh: Option<Box<Event>>) {
+    pub(crate) fn attend(self: &Arc<Self>, tenant_id: &TenantId, run_id: &RunId, occasion: Occasion) {
         let mut live = self.live();
         if let Some(mailbox) = live.get(run_id) {
-            if fresh.is_none() {
+            if !matches!(occasion, Occasion::Made(_)) {
                 let _ = mailbox.send(Input::Look);
             }
             return;
@@ -119,7 +152,7 @@ impl Shared {
         live.insert(run_id.clone(), mailbox.clone());
         drop(live);
         let post = driver::Post { mailbox, inputs };
-        self.spawn(driver::drive(Arc::clone(self), tenant_id.clone(), run_id.clone(), post, fresh));
+        self.spawn(driver::drive(Arc::clone(self), tenant_id.clone(), run_id.clone(), post, occasion));
     }
 
     /// Starts a task that keeps virtual time from passing while it has something to do.
@@ -156,7 +189,9 @@ impl Engine for InProcess {
     }
 
     async fn start(&self, request: StartRequest) -> Result<EngineRun> {
-        self.shared.attend(&request.tenant_id, &request.run_id, request.fresh);
+        self.shared.ask(&request.run_id);
+        let occasion = request.fresh.map_or(Occasion::Called, Occasion::Made);
+        self.shared.attend(&request.tenant_id, &request.run_id, occasion);
         Ok(EngineRun { reference: request.run_id.to_string(), status: EngineStatus::Open })
     }
 
@@ -165,7 +200,8 @@ impl Engine for InProcess {
             self.capabilities().require(Capability::ImmediatePause, ENGINE)?;
         }
         self.shared.store().submit(&request.tenant_id, &request.run_id, request.signal).await?;
-        self.shared.attend(&request.tenant_id, &request.run_id, None);
+        self.shared.ask(&request.run_id);
+        self.shared.attend(&request.tenant_id, &request.run_id, Occasion::Called);
         Ok(())
     }
 

@@ -43,6 +43,31 @@ struct Flight {
 }
 
 impl Flight {
+    /// Calls a handler of an attempt; how that ends is told to `mailbox`.
+    fn begin<F>(
+        shared: &Arc<Shared>,
+        mailbox: &UnboundedSender<Input>,
+        attempt: &AttemptRef,
+        try_number: u32,
+        handler: impl FnOnce(Arc<Shared>, Call) -> F,
+    ) -> Self
+    where
+        F: Future<Output = Input> + Send + 'static,
+    {
+        let cancellation = CancellationToken::new();
+        let observer = Arc::new(Observer { mailbox: mailbox.clone(), attempt: attempt.clone() });
+        let call = Call { engine_attempt: try_number, cancellation: cancellation.clone(), observer };
+        let (engine, mailbox) = (Arc::clone(shared), mailbox.clone());
+        let ending = handler(Arc::clone(shared), call);
+        let task = shared.spawn(async move {
+            let busy = engine.busy();
+            // A driver that is gone has left the attempt to whoever comes next.
+            let _ = mailbox.send(ending.await);
+            drop(busy);
+        });
+        Self { cancellation, task }
+    }
+
     fn cut_off(&self) {
         self.cancellation.cancel();
         self.task.abort();
@@ -71,21 +96,16 @@ impl Flights {
         try_number: u32,
         ready: ReadyStep,
     ) {
-        let (call, cancellation) = call(mailbox, &attempt, try_number);
-        let (engine, mailbox, who) = (Arc::clone(shared), mailbox.clone(), attempt.clone());
-        let task = shared.spawn(async move {
-            let busy = engine.busy();
+        let who = attempt.clone();
+        let flight = Flight::begin(shared, mailbox, &attempt, try_number, |engine, call| async move {
             let run_id = ready.run_id().clone();
             let report = engine.worker.execute(ready, call).await;
-            let input = match engine.fault(&run_id, Moment::HandlerEnded(&who)) {
+            match engine.fault(&run_id, Moment::HandlerEnded(&who)) {
                 Fault::None => Input::Attempt(who, Box::new(report)),
                 Fault::Crash => Input::Crash,
-            };
-            // A driver that is gone has left the attempt to whoever comes next.
-            let _ = mailbox.send(input);
-            drop(busy);
+            }
         });
-        self.running.insert(attempt, Flight { cancellation, task });
+        self.running.insert(attempt, flight);
     }
 
     /// Calls the handler that undoes an attempt.
@@ -97,15 +117,11 @@ impl Flights {
         try_number: u32,
         ready: ReadyStep,
     ) {
-        let (call, cancellation) = call(mailbox, &attempt, try_number);
-        let (engine, mailbox, who) = (Arc::clone(shared), mailbox.clone(), attempt.clone());
-        let task = shared.spawn(async move {
-            let busy = engine.busy();
-            let outcome = engine.worker.execute_compensation(ready, call).await;
-            let _ = mailbox.send(Input::Undone(who, outcome));
-            drop(busy);
+        let who = attempt.clone();
+        let flight = Flight::begin(shared, mailbox, &attempt, try_number, |engine, call| async move {
+            Input::Undone(who, engine.worker.execute_compensation(ready, call).await)
         });
-        self.undoing = Some(((attempt, try_number), Flight { cancellation, task }));
+        self.undoing = Some(((attempt, try_number), flight));
     }
 
     /// An attempt's handler has ended.
@@ -142,17 +158,6 @@ impl Drop for Flights {
             flight.cut_off();
         }
     }
-}
-
-fn call(
-    mailbox: &UnboundedSender<Input>,
-    attempt: &AttemptRef,
-    try_number: u32,
-) -> (Call, CancellationToken) {
-    let cancellation = CancellationToken::new();
-    let observer = Arc::new(Observer { mailbox: mailbox.clone(), attempt: attempt.clone() });
-    let call = Call { engine_attempt: try_number, cancellation: cancellation.clone(), observer };
-    (call, cancellation)
 }
 
 /// Hears what a handler tells while it runs. The worker has written the progress down.

@@ -24,5 +24,5 @@ pub mod virtual_time;
 
 pub use engine::{ENGINE, InProcess};
 pub use faults::{Fault, Faults, Moment};
-pub use options::Options;
+pub use options::{Options, Recover};
 pub use virtual_time::VirtualTime;

@@ -13,6 +13,8 @@ pub struct Options {
     pub lease: Duration,
     /// How long [`crate::InProcess::shutdown`] waits for handlers that run.
     pub shutdown_grace: Duration,
+    /// Which runs it drives.
+    pub recover: Recover,
     /// Time that passes when nothing else happens. Give the same to the worker and to the store.
     pub virtual_time: Option<VirtualTime>,
     /// What a test lets go wrong.
@@ -24,8 +26,20 @@ impl Default for Options {
         Self {
             lease: Duration::from_secs(15),
             shutdown_grace: Duration::from_secs(30),
+            recover: Recover::All,
             virtual_time: None,
             faults: None,
         }
     }
+}
+
+/// Which runs an engine drives, of those that nobody drives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Recover {
+    /// All of them: those that it finds when it opens, and those that others leave behind later.
+    #[default]
+    All,
+    /// Only those that it was asked to start or to signal, as long as they live. Others may need handlers that this
+    /// process does not have.
+    OnlyAsked,
 }

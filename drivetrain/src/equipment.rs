@@ -68,7 +68,16 @@ pub(crate) fn artifacts(config: &Config) -> Result<Arc<Artifacts>> {
         })?;
         file_url(&folder)
     };
-    Ok(Arc::new(Artifacts::open(&url)?))
+    Ok(Arc::new(Artifacts::open_with(&url, &config.artifacts_s3())?))
+}
+
+/// Refuses artifacts that this program cannot keep, without touching anything: a folder is made later.
+pub(crate) fn check_artifacts(config: &Config) -> Result<()> {
+    let place = config.artifacts_url();
+    if place.contains("://") && !place.starts_with("file:") {
+        artifacts(config)?;
+    }
+    Ok(())
 }
 
 /// The URL of a folder; what means something else in a URL is written in another way.

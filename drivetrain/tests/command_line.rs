@@ -65,6 +65,8 @@ fn the_help_of_every_command() {
         "approve",
         "rerun",
         "copy",
+        "link",
+        "archive",
         "worker",
         "checkpoint",
         "checkpoint list",

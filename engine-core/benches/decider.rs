@@ -9,8 +9,8 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use engine_core::decider::{DECIDER_VERSION, Report, Run, Stimulus};
-use engine_core::event::run::{PlanRef, RunContext, RunInput, RunQueued, RunStarted};
+use engine_core::decider::{Report, Run, Stimulus};
+use engine_core::event::run::{RunContext, RunQueued, RunStarted};
 use engine_core::event::step::{StepCompleted, StepStarted};
 use engine_core::event::{Draft, Event, IdempotencyKey, Seal};
 use engine_core::plan::{CompiledPlan, Plan};
@@ -88,32 +88,14 @@ impl Sealer {
 }
 
 fn queued(plan: &CompiledPlan) -> RunQueued {
-    let document = plan.document();
-    RunQueued {
-        plan_ref: PlanRef {
-            uri: "memory:bench".into(),
-            sha256: plan.hash().into(),
-            schema_version: "1.0".into(),
-            plan_id: document.id.clone(),
-            plan_version: document.version.clone(),
-        },
-        input: RunInput::default(),
-        context: RunContext {
-            tenant_id: TenantId::new("acme").unwrap(),
-            project_id: "bench".into(),
-            environment_id: "bench".into(),
-            triggered_by: None,
-            trigger_source: None,
-        },
-        identity: String::new(),
-        original_intent: None,
-        limits: document.limits.clone().into(),
-        policies: document.into(),
-        capabilities: Default::default(),
-        decider_version: DECIDER_VERSION,
-        not_before: None,
-        origin: None,
-    }
+    let context = RunContext {
+        tenant_id: TenantId::new("acme").unwrap(),
+        project_id: "bench".into(),
+        environment_id: "bench".into(),
+        triggered_by: None,
+        trigger_source: None,
+    };
+    RunQueued::of(plan, context, "request")
 }
 
 /// A run that has started.

@@ -13,7 +13,7 @@ pub struct Options {
     pub write_budget: Duration,
     /// What survives a power cut, on SQLite. Postgres has settings of its own.
     pub durability: Durability,
-    /// Whether each event gets a row in the outbox. Without a bus that empties it, the outbox only grows.
+    /// Whether events wait for a bus. Without one that takes them, runs that have ended are never forgotten.
     pub outbox: bool,
     /// The Postgres schema that holds the tables. Stores in different schemas do not see each other.
     pub schema: String,

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 
 use crate::page;
 use crate::retry::Backoff;
-use crate::wake::Wakeups;
+use crate::wake::{ANYWHERE, News, Wakeups};
 
 /// How a tail reads a page.
 pub(crate) type ReadPage = Box<dyn Fn(ReadRequest) -> BoxFuture<'static, Result<Vec<Event>>> + Send + Sync>;
@@ -20,7 +20,7 @@ pub(crate) type ReadPage = Box<dyn Fn(ReadRequest) -> BoxFuture<'static, Result<
 struct Tail {
     request: ReadRequest,
     read: ReadPage,
-    news: watch::Receiver<u64>,
+    news: watch::Receiver<News>,
     page: VecDeque<Event>,
 }
 
@@ -50,29 +50,28 @@ pub(crate) fn follow(
     // Subscribed before the first read: what is stored between the two wakes the tail.
     let news = wakeups.tail(&request.run_id);
     let tail = Tail { request, read, news, page: VecDeque::new() };
-    Box::pin(futures_util::stream::try_unfold(tail, |mut tail| async move {
+    Box::pin(futures_util::stream::try_unfold((tail, true), |(mut tail, mut must_read)| async move {
         loop {
             if let Some(event) = tail.page.pop_front() {
-                return Ok(Some((event, tail)));
+                tail.request.after = event.run_seq;
+                return Ok(Some((event, (tail, must_read))));
             }
-            tail.news.mark_unchanged();
-            tail.page = tail.next_page().await?;
-            match tail.page.back() {
-                Some(last) => tail.request.after = last.run_seq,
-                None => {
-                    let after = tail.request.after;
-                    loop {
-                        // The sender lives as long as the store; when that is gone, nothing will come any more.
-                        if tail.news.changed().await.is_err() {
-                            return Ok(None);
-                        }
-                        // What ends before the place where this tail begins is none of its business.
-                        if *tail.news.borrow_and_update() > after {
-                            break;
-                        }
-                    }
-                }
+            // The first page is always read: that is where a run that is not there, or another tenant's, is refused.
+            if must_read {
+                tail.news.mark_unchanged();
+                tail.page = tail.next_page().await?;
+                // A page that is not full is the last.
+                must_read = tail.page.len() >= tail.request.limit;
+                continue;
             }
+            // The sender lives as long as the store; when that is gone, nothing will come any more.
+            if tail.news.changed().await.is_err() {
+                return Ok(None);
+            }
+            let news = tail.news.borrow_and_update();
+            tail.page = news.after(tail.request.after);
+            // What ends before the place where this tail begins is none of its business.
+            must_read = tail.page.is_empty() && (news.told == ANYWHERE || news.told > tail.request.after);
         }
     }))
 }

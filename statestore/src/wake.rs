@@ -1,17 +1,60 @@
 //! Wake-ups: who waits for events of a run or for signals is told when some come.
 //!
-//! A wake-up carries no event, only how far the log goes now, where that is known. Whoever is woken reads the store, so
-//! that a wake-up too many costs a read and nothing else, and after a break (a lost connection to Postgres) waking everybody is enough.
+//! A wake-up says how far the log goes now, where that is known, and brings the events that this process has just stored.
+//! Whoever has missed something reads the store, so that a wake-up too many costs a read and nothing else, and after a
+//! break (a lost connection to Postgres) waking everybody is enough.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use engine_core::RunId;
+use engine_core::event::Event;
 use futures_core::stream::BoxStream;
 use tokio::sync::{Notify, watch};
 
 /// A place that is not known: whoever waits must look.
 pub(crate) const ANYWHERE: u64 = u64::MAX;
+
+/// The most events of a run that are kept for who follows it; whoever is further behind reads the store.
+const RECENT: usize = 64;
+
+/// What is new in the log of a run.
+#[derive(Debug)]
+pub(crate) struct News {
+    /// Up to which place there may be events.
+    pub(crate) told: u64,
+    /// The last that this process stored, in order.
+    recent: VecDeque<Arc<Event>>,
+}
+
+impl News {
+    fn nothing_known() -> Self {
+        Self { told: ANYWHERE, recent: VecDeque::new() }
+    }
+
+    /// Events that follow a place without a gap, as far as they are here.
+    pub(crate) fn after(&self, place: u64) -> VecDeque<Event> {
+        let mut last = place;
+        let mut found = VecDeque::new();
+        for event in self.recent.iter().filter(|event| event.run_seq > place) {
+            if event.run_seq != last + 1 {
+                break;
+            }
+            last = event.run_seq;
+            found.push_back(Event::clone(event));
+        }
+        found
+    }
+
+    /// Notes how far the log goes; whether that is new.
+    fn note(&mut self, last: u64) -> bool {
+        let is_news = self.told == ANYWHERE || self.told < last;
+        if is_news {
+            self.told = last;
+        }
+        is_news
+    }
+}
 
 /// Everybody who waits.
 #[derive(Debug, Default)]
@@ -21,8 +64,8 @@ pub(crate) struct Wakeups {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    /// Up to which place each run may have events, as far as was told.
-    tails: HashMap<RunId, watch::Sender<u64>>,
+    /// Runs that somebody follows.
+    tails: HashMap<RunId, watch::Sender<News>>,
     arrivals: Vec<Weak<Arrivals>>,
 }
 
@@ -46,10 +89,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Wakeups {
     /// Waits for events of a run from now on.
-    pub(crate) fn tail(&self, run_id: &RunId) -> watch::Receiver<u64> {
+    pub(crate) fn tail(&self, run_id: &RunId) -> watch::Receiver<News> {
         let mut waiting = lock(&self.waiting);
         waiting.prune();
-        waiting.tails.entry(run_id.clone()).or_insert_with(|| watch::Sender::new(ANYWHERE)).subscribe()
+        let new = || watch::Sender::new(News::nothing_known());
+        waiting.tails.entry(run_id.clone()).or_insert_with(new).subscribe()
     }
 
     /// Waits for signals from now on.
@@ -83,7 +127,8 @@ impl Wakeups {
         !waiting.tails.is_empty() || !waiting.arrivals.is_empty()
     }
 
-    /// These runs have new events, up to these places.
+    /// These runs have events up to these places. Nobody is woken for a place that was told of before: who stores tells,
+    /// and so does who looks for what others store.
     pub(crate) fn stored<'a>(&self, runs: impl IntoIterator<Item = (&'a RunId, u64)>) {
         let waiting = lock(&self.waiting);
         if waiting.tails.is_empty() {
@@ -91,9 +136,27 @@ impl Wakeups {
         }
         for (run_id, last) in runs {
             if let Some(sender) = waiting.tails.get(run_id) {
-                sender.send_replace(last);
+                sender.send_if_modified(|news| news.note(last));
             }
         }
+    }
+
+    /// Whether somebody follows this run.
+    pub(crate) fn is_followed(&self, run_id: &RunId) -> bool {
+        lock(&self.waiting).tails.contains_key(run_id)
+    }
+
+    /// These events of a run are stored, durably and in this order.
+    pub(crate) fn hand_out(&self, run_id: &RunId, events: Vec<Arc<Event>>) {
+        let waiting = lock(&self.waiting);
+        let (Some(sender), Some(last)) = (waiting.tails.get(run_id), events.last()) else { return };
+        let last = last.run_seq;
+        sender.send_if_modified(|news| {
+            news.recent.extend(events);
+            let surplus = news.recent.len().saturating_sub(RECENT);
+            news.recent.drain(..surplus);
+            news.note(last)
+        });
     }
 
     /// Signals came for these runs.
@@ -108,7 +171,7 @@ impl Wakeups {
     /// Anything may have happened: everybody who waits for events looks.
     pub(crate) fn everybody(&self) {
         for sender in lock(&self.waiting).tails.values() {
-            sender.send_replace(ANYWHERE);
+            sender.send_modify(|news| news.told = ANYWHERE);
         }
     }
 }
@@ -129,6 +192,10 @@ mod tests {
         wakeups.stored([(&run("b"), 1)]);
         assert!(tail.changed().now_or_never().is_none());
         wakeups.stored([(&run("a"), 1)]);
+        assert!(tail.changed().now_or_never().is_some());
+        wakeups.stored([(&run("a"), 1)]);
+        assert!(tail.changed().now_or_never().is_none(), "that was told");
+        wakeups.stored([(&run("a"), ANYWHERE)]);
         assert!(tail.changed().now_or_never().is_some());
         wakeups.everybody();
         assert!(tail.changed().now_or_never().is_some());

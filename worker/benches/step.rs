@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use engine_core::decider::{DECIDER_VERSION, Dispatched, Report, Stimulus};
-use engine_core::event::run::{FrozenCapabilities, PlanRef, RunContext, RunInput, RunQueued, RunStarted};
+use engine_core::decider::{Dispatched, Report, Stimulus};
+use engine_core::event::run::{RunContext, RunQueued, RunStarted};
 use engine_core::event::{Draft, Seal};
 use engine_core::plan::{CompiledPlan, Plan};
 use engine_core::port::StepObserver;
@@ -50,7 +50,6 @@ fn history() -> Result<History> {
     let plan: Plan = serde_json::from_value(plan)
         .map_err(|cause| Error::new(engine_core::Code::Internal, cause.to_string()))?;
     let plan = Arc::new(CompiledPlan::new(plan)?);
-    let document = plan.document();
     let context = RunContext {
         tenant_id: TenantId::new("t")?,
         project_id: "p".into(),
@@ -58,26 +57,11 @@ fn history() -> Result<History> {
         triggered_by: None,
         trigger_source: None,
     };
-    let plan_ref = PlanRef {
-        uri: "store:plan".into(),
-        sha256: plan.hash().into(),
-        schema_version: "1.0".into(),
-        plan_id: document.id.clone(),
-        plan_version: document.version.clone(),
-    };
     let queued = RunQueued {
-        plan_ref: plan_ref.clone(),
-        input: RunInput { value: Some(json!({"day": "2026-02-11"})), artifact: None },
-        context: context.clone(),
-        identity: "i".into(),
-        original_intent: None,
-        limits: document.limits.clone().into(),
-        policies: document.into(),
-        capabilities: FrozenCapabilities::default(),
-        decider_version: DECIDER_VERSION,
-        not_before: None,
-        origin: None,
+        input: json!({"day": "2026-02-11"}).into(),
+        ..RunQueued::of(&plan, context.clone(), "request")
     };
+    let plan_ref = queued.plan_ref.clone();
     let mut history =
         History::new(TenantId::new("t")?, RunId::new("r")?, Arc::new(PlanCode::new(plan.clone())?));
     let mut run_seq = 0;

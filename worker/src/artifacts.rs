@@ -26,6 +26,61 @@ pub struct Artifacts {
     retention: Option<Duration>,
 }
 
+/// How an S3 store is reached. What is not said comes from the usual `AWS_…` variables.
+#[derive(Clone, Default)]
+pub struct S3Settings {
+    /// The server, for what speaks like S3: `https://minio.example.com`. With `http://` nothing is encrypted.
+    pub endpoint: Option<String>,
+    /// The region; `us-east-1` when nothing says another.
+    pub region: Option<String>,
+    /// The access key.
+    pub access_key_id: Option<String>,
+    /// Its secret.
+    pub secret_access_key: Option<String>,
+}
+
+impl fmt::Debug for S3Settings {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("S3Settings")
+            .field("endpoint", &self.endpoint)
+            .field("region", &self.region)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(feature = "s3")]
+impl S3Settings {
+    /// Refuses a server that nothing could be sent to, before something must be.
+    fn check(&self) -> Result<()> {
+        let Some(endpoint) = &self.endpoint else { return Ok(()) };
+        let parsed = Url::parse(endpoint).ok();
+        if parsed.is_some_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host()) {
+            return Ok(());
+        }
+        Err(Error::new(Code::Unsupported, format!("{endpoint:?} is no address of an S3 server"))
+            .with_hint("write it as https://minio.example.com"))
+    }
+
+    fn open(&self, url: &str) -> object_store::Result<object_store::aws::AmazonS3> {
+        crate::tls::provide();
+        let mut builder = object_store::aws::AmazonS3Builder::from_env().with_url(url);
+        if let Some(endpoint) = &self.endpoint {
+            builder = builder.with_endpoint(endpoint).with_allow_http(endpoint.starts_with("http://"));
+        }
+        if let Some(region) = &self.region {
+            builder = builder.with_region(region);
+        }
+        if let Some(id) = &self.access_key_id {
+            builder = builder.with_access_key_id(id);
+        }
+        if let Some(secret) = &self.secret_access_key {
+            builder = builder.with_secret_access_key(secret);
+        }
+        builder.build()
+    }
+}
+
 /// What an artifact belongs to.
 #[derive(Clone, Debug)]
 pub struct Place {
@@ -65,6 +120,15 @@ impl Artifacts {
     /// # Errors
     /// `UNSUPPORTED` when the URL names no store that there is; `STORE_UNAVAILABLE` when a folder cannot be made.
     pub fn open(url: &str) -> Result<Self> {
+        Self::open_with(url, &S3Settings::default())
+    }
+
+    /// The same, and an `s3:` URL is reached as the settings say.
+    ///
+    /// # Errors
+    /// The same.
+    #[cfg_attr(not(feature = "s3"), expect(unused_variables, reason = "there is no S3 to reach"))]
+    pub fn open_with(url: &str, settings: &S3Settings) -> Result<Self> {
         let unsupported = |reason: &str| {
             Error::new(Code::Unsupported, format!("{url:?} names no artifact store: {reason}"))
                 .with_hint("use file:///path/to/folder, s3://bucket/prefix, or memory:")
@@ -90,17 +154,17 @@ impl Artifacts {
             }
             #[cfg(feature = "s3")]
             "s3" => {
-                crate::tls::provide();
-                let store = object_store::aws::AmazonS3Builder::from_env()
-                    .with_url(url)
-                    .build()
-                    .map_err(|cause| unsupported(&cause.to_string()))?;
+                settings.check()?;
+                let store = settings.open(url).map_err(|cause| unsupported(&cause.to_string()))?;
                 let root =
                     Path::from_url_path(parsed.path()).map_err(|cause| unsupported(&cause.to_string()))?;
                 (Arc::new(store), root)
             }
             #[cfg(not(feature = "s3"))]
-            "s3" => return Err(unsupported("this program was built without the feature `s3`")),
+            "s3" => {
+                return Err(unsupported("this program was built without the feature `s3`")
+                    .with_hint("build it with `--features s3`, or use file:///path/to/folder"));
+            }
             other => return Err(unsupported(&format!("there is none for {other}:"))),
         };
         Ok(Self::new(store, &base, root))

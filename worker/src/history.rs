@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use engine_core::decider::Run;
+use engine_core::decider::{Run, origin};
 use engine_core::event::run::{Origin, RunContext, RunQueued};
 use engine_core::event::step::StepOutput;
 use engine_core::event::{Body, Event, Subject};
@@ -145,7 +145,7 @@ impl History {
                 }
                 let waited = left.waiting.take().filter(|(attempt, _)| *attempt == subject.attempt);
                 let output = match waited {
-                    Some((_, waited)) if completed.manual.is_some() && is_empty(&completed.output) => waited,
+                    Some((_, waited)) if completed.manual.is_some() && completed.output.is_empty() => waited,
                     _ => Arc::new(completed.output.clone()),
                 };
                 left.success = Some((subject.attempt, output));
@@ -224,22 +224,25 @@ impl History {
     /// Finds the output of a step that was taken over from another run: it stands in that run's log (ORIGIN-6).
     pub(crate) async fn fetch_taken_over(&self, store: &dyn StateStore, step: StepIndex) -> Result<()> {
         let id = &self.code.plan.step(step).id;
-        let mut origin = self.queued.as_ref().and_then(|queued| queued.origin.clone());
+        let mut from = self.queued.as_ref().and_then(|queued| queued.origin.clone());
         let output = loop {
-            let Some(found) = origin.as_ref().and_then(|origin| taken_from(origin, id)) else {
+            let Some(found) = from.as_ref().and_then(|origin| taken_from(origin, id)) else {
                 return Err(Error::new(
                     Code::OriginInvalid,
                     format!("run {} took step {id} over, and no run tells its output", self.run_id),
                 )
                 .with_hint("run the plan again from the start"));
             };
-            let (source, place) = found;
-            if place > 0 {
-                break self.output_at(store, &source, place).await?;
+            if let Some(output) = &found.output {
+                break output.clone();
+            }
+            let source = found.run_id;
+            if found.place > 0 {
+                break self.output_at(store, &source, found.place).await?;
             }
             // The source took it over itself.
             let first = read_one(store, &self.tenant_id, &source, 1).await?;
-            origin = match first.map(|event| event.body) {
+            from = match first.map(|event| event.body) {
                 Some(Body::RunQueued(queued)) => queued.origin,
                 _ => None,
             };
@@ -253,26 +256,12 @@ impl History {
             return Err(Error::new(Code::NotFound, format!("run {source} has no event {place}"))
                 .with_hint("the log of a run must stay as long as others take outputs from it"));
         };
-        let Body::StepCompleted(completed) = event.body else { return Ok(StepOutput::default()) };
-        if completed.manual.is_none() || !is_empty(&completed.output) {
-            return Ok(completed.output);
+        if matches!(&event.body, Body::StepCompleted(completed) if completed.manual.is_some()) {
+            // What a person completed may have its output elsewhere in the log.
+            let log = read_after(store, &self.tenant_id, source, 0).await?;
+            return Ok(origin::output_at(&log, place).unwrap_or_default());
         }
-        // A person completed it without an output: what the handler had produced counts.
-        let earlier = read_after(store, &self.tenant_id, source, 0).await?;
-        let waited = earlier.into_iter().rev().find_map(|earlier| match earlier.body {
-            Body::StepWaiting(waiting)
-                if earlier.subject.as_ref().is_some_and(|subject| {
-                    event
-                        .subject
-                        .as_ref()
-                        .is_some_and(|end| end.step == subject.step && end.attempt == subject.attempt)
-                }) =>
-            {
-                waiting.output
-            }
-            _ => None,
-        });
-        Ok(waited.unwrap_or_default())
+        Ok(origin::output_at(&[event], place).unwrap_or_default())
     }
 
     fn not_queued(&self) -> Error {
@@ -286,13 +275,19 @@ pub(crate) enum RunInputSeen<'a> {
     Elsewhere(&'a engine_core::event::step::ArtifactRef),
 }
 
-fn is_empty(output: &StepOutput) -> bool {
-    output.value.is_none() && output.artifact.is_none()
+/// Where a step's output is that was taken over.
+struct TakenFrom {
+    run_id: RunId,
+    /// The place in that run's log; 0 when it took the step over itself.
+    place: u64,
+    /// The output itself, when there is a copy of it.
+    output: Option<StepOutput>,
 }
 
-fn taken_from(origin: &Origin, step: &StepId) -> Option<(RunId, u64)> {
+fn taken_from(origin: &Origin, step: &StepId) -> Option<TakenFrom> {
     let reused = origin.reused.iter().find(|reused| reused.step_id == *step)?;
-    Some((origin.source_run_id.clone(), reused.run_seq))
+    let (run_id, output) = (origin.source_run_id.clone(), reused.output.clone());
+    Some(TakenFrom { run_id, place: reused.run_seq, output })
 }
 
 async fn read_one(

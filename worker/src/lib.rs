@@ -33,7 +33,7 @@ pub mod time;
 mod tls;
 pub mod worker;
 
-pub use artifacts::Artifacts;
+pub use artifacts::{Artifacts, S3Settings};
 pub use attempt::{Delivery, Outcome, Standing};
 pub use code::{PlanCode, Plans};
 pub use execute::Call;

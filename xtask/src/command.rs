@@ -18,7 +18,16 @@ impl External {
     /// The cargo that runs this task, so that the toolchain stays the same.
     pub(crate) fn cargo(subcommand: &str) -> Self {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        Self::program(cargo).arg(subcommand)
+        let mut external = Self::program(cargo).arg(subcommand);
+        // What cargo told this task about its own package: some build scripts look at such variables, and what was built
+        // by hand would be built again.
+        for (name, _) in std::env::vars_os() {
+            let text = name.to_string_lossy();
+            if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+                external.command.env_remove(&name);
+            }
+        }
+        external
     }
 
     /// Any program.

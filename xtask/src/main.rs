@@ -1,15 +1,16 @@
 //! Developer commands, run as `cargo xtask COMMAND`.
 //!
 //! - [`check`]: what must pass before a change goes in: `test`, `lint`, `ci`;
-//! - [`refresh`]: files that are made from the code: `schemas`, `docs`;
+//! - [`refresh`]: files that are made from the code: `schemas`, `docs`, `golden`;
 //! - [`servers`]: real servers for tests and development;
-//! - [`fuzz`], [`mod@bench`] and [`torture`]: the longer campaigns;
+//! - [`fuzz`], [`mod@bench`], [`torture`] and [`mutants`]: the longer campaigns;
 //! - [`command`] and [`workspace`]: running other programs, and what is in this workspace.
 
 mod bench;
 mod check;
 mod command;
 mod fuzz;
+mod mutants;
 mod refresh;
 mod servers;
 mod torture;
@@ -59,6 +60,11 @@ enum Task {
         #[command(subcommand)]
         what: Torture,
     },
+    /// Break a copy of the product on purpose and check that the conformance suite notices
+    Mutants {
+        /// Names from conformance-tests/mutants; all when none is named
+        names: Vec<String>,
+    },
     /// Real servers on free ports, kept running until they are taken down
     Servers {
         #[command(subcommand)]
@@ -66,6 +72,8 @@ enum Task {
     },
     /// Write the published JSON Schemas again after a change of the types
     Schemas,
+    /// Write the golden traces of the conformance suite again after a change that is meant
+    Golden,
     /// Write the generated tables in docs again after a change of what they show
     Docs,
 }
@@ -80,8 +88,10 @@ fn main() -> Result<()> {
         Task::Fuzz { target, seconds } => fuzz::run(&workspace, target.as_deref(), seconds),
         Task::Bench { name, quick } => bench::run(&workspace, &name, quick),
         Task::Torture { what } => torture::run(&what),
+        Task::Mutants { names } => mutants::run(&names),
         Task::Servers { task } => servers::run(&task, &Keeper::of_user(), &mut std::io::stdout()),
         Task::Schemas => refresh::schemas(),
+        Task::Golden => refresh::golden(),
         Task::Docs => refresh::docs(),
     }
 }

@@ -18,6 +18,7 @@ use engine_core::event::Event;
 use engine_core::port::store::Fence;
 use engine_core::{Code, Result, RunId, TenantId, Timestamp};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use tokio_util::task::task_tracker::TaskTrackerToken;
 use worker::History;
 
 use crate::engine::Shared;
@@ -32,17 +33,29 @@ pub(crate) struct Post {
     pub(crate) inputs: UnboundedReceiver<Input>,
 }
 
+/// Why somebody attends to a run.
+pub(crate) enum Occasion {
+    /// It was made just now, with this engine's lease; this is its first event.
+    Made(Box<Event>),
+    /// There may be a signal, or it is to be started.
+    Called,
+    /// Nobody drove it. Whoever found it waits until its lease is taken, or cannot be.
+    Found(TaskTrackerToken),
+}
+
 /// Drives a run until it ends, has nothing to do before somebody calls, or belongs to another.
 pub(crate) async fn drive(
     shared: Arc<Shared>,
     tenant_id: TenantId,
     run_id: RunId,
     mut post: Post,
-    mut fresh: Option<Box<Event>>,
+    occasion: Occasion,
 ) {
+    let mut occasion = Some(occasion);
     loop {
         let busy = shared.busy();
-        let outcome = match Driver::new(&shared, &tenant_id, &run_id, &mut post, fresh.take()).await {
+        let why = occasion.take().unwrap_or(Occasion::Called);
+        let outcome = match Driver::new(&shared, &tenant_id, &run_id, &mut post, why).await {
             Ok(mut driver) => {
                 drop(busy);
                 let outcome = driver.run().await;
@@ -55,7 +68,8 @@ pub(crate) async fn drive(
         };
         match outcome {
             Ok(Leave::Crashed) => break,
-            Ok(Leave::Done) => {}
+            Ok(Leave::Ended) => shared.forget(&run_id),
+            Ok(Leave::Aside) => {}
             Err(error) if error.code() == Code::LeaseHeld || error.code() == Code::LeaseLost => {
                 tracing::debug!(%run_id, %error, "the run belongs to another process");
             }
@@ -77,8 +91,10 @@ pub(crate) async fn drive(
 
 /// Why a driver leaves its run.
 enum Leave {
-    /// It has ended, or waits for somebody to call; or the engine stops.
-    Done,
+    /// It has ended.
+    Ended,
+    /// It waits for somebody to call, or the engine stops.
+    Aside,
     /// A fault.
     Crashed,
 }
@@ -116,15 +132,18 @@ impl<'a> Driver<'a> {
         tenant_id: &TenantId,
         run_id: &RunId,
         post: &'a mut Post,
-        fresh: Option<Box<Event>>,
+        occasion: Occasion,
     ) -> Result<Self> {
-        let look_for_signals = fresh.is_none();
-        let (fence, history) = match fresh {
+        let look_for_signals = !matches!(occasion, Occasion::Made(_));
+        let (fence, history) = match occasion {
             // It was made with this engine's lease, the first there is.
-            Some(queued) => (Fence(1), record::begin(shared, tenant_id, run_id, &queued).await?),
-            None => {
+            Occasion::Made(queued) => (Fence(1), record::begin(shared, tenant_id, run_id, &queued).await?),
+            occasion => {
                 let _permit = shared.reading.acquire().await;
                 let fence = record::lease(shared, run_id).await?;
+                if let Occasion::Found(waiting) = occasion {
+                    drop(waiting);
+                }
                 match record::load(shared, tenant_id, run_id, fence).await {
                     Ok(history) => (fence, history),
                     Err(error) => {
@@ -169,13 +188,13 @@ impl<'a> Driver<'a> {
             let due = match self.turn().await? {
                 Next::Again => continue,
                 Next::Wait(due) => due,
-                Next::Ended => return Ok(Leave::Done),
+                Next::Ended => return Ok(Leave::Ended),
                 Next::Crash => return Ok(Leave::Crashed),
             };
             let nothing_to_do = self.flights.is_empty() && self.told.is_empty();
             if nothing_to_do && (self.stopping || (due.is_none() && !self.look_for_signals)) {
                 self.leave().await?;
-                return Ok(Leave::Done);
+                return Ok(Leave::Aside);
             }
             drop(busy);
             let alarm = async {

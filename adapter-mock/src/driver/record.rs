@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use engine_core::event::run::RunFailed;
-use engine_core::event::{Body, Draft, Event};
-use engine_core::machine::RunStatus;
-use engine_core::port::store::{AppendAs, AppendRequest, Fence, LeaseRequest};
+use engine_core::decider;
+use engine_core::event::{Body, Event, Kind};
+use engine_core::port::store::{AppendAs, AppendRequest, Fence, LeaseRequest, ReadRequest};
 use engine_core::{Code, Error, Result, RunId, TenantId};
 use worker::History;
 
 use super::AWAY;
 use crate::engine::Shared;
+
+/// More events than a run has that never started.
+const PAGE: usize = 1000;
 
 /// Takes the lease of a run, and goes on trying while the store is away.
 pub(super) async fn lease(shared: &Shared, run_id: &RunId) -> Result<Fence> {
@@ -82,31 +84,26 @@ async fn refuse_start(
     fence: Fence,
     error: &Error,
 ) -> Result<()> {
-    let record = shared.store().find(tenant_id, run_id).await?;
-    if !matches!(record.status, RunStatus::Pending | RunStatus::Approved) {
+    let store = shared.store();
+    let record = store.find(tenant_id, run_id).await?;
+    let Ok(drafts) = decider::refuse_start(record.status, error.code(), error.message().to_owned()) else {
         return Ok(());
-    }
-    let failed = RunFailed {
-        code: error.code().as_str().to_owned(),
-        message: error.message().to_owned(),
-        root_cause: None,
-        failed_steps: Vec::new(),
-        counts: Default::default(),
-        compensation: Default::default(),
     };
-    let expected = if record.status == RunStatus::Pending { 1 } else { 2 };
+    let request = ReadRequest { tenant_id: tenant_id.clone(), run_id: run_id.clone(), after: 0, limit: PAGE };
+    let events = store.read(request).await?;
+    let decisions = events.iter().filter(|event| event.body.kind() == Kind::Decision).count();
     let request = AppendRequest {
         tenant_id: tenant_id.clone(),
         run_id: run_id.clone(),
-        drafts: vec![Draft::run(failed)],
+        drafts,
         emitted_by: Arc::from(shared.worker.name()),
         append_as: AppendAs::Decision {
-            expected,
+            expected: u64::try_from(decisions).unwrap_or(u64::MAX),
             nothing_after: None,
-            folded_through: record.last_event_seq,
+            folded_through: events.last().map_or(0, |event| event.run_seq),
         },
         fence: Some(fence),
     };
-    shared.store().append(request).await?;
+    store.append(request).await?;
     Ok(())
 }

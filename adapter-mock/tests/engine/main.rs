@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod crashing;
+mod recovery;
 mod running;
 mod signals;
 mod world;

@@ -4,10 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use adapter_mock::{Faults, InProcess, Options, VirtualTime};
+use adapter_mock::{Faults, InProcess, Options, Recover, VirtualTime};
 use async_trait::async_trait;
-use engine_core::decider::DECIDER_VERSION;
-use engine_core::event::run::{PlanRef, RunContext, RunInput, RunQueued};
+use engine_core::event::run::{RunContext, RunQueued};
 use engine_core::event::step::StepError;
 use engine_core::event::{Body, Event};
 use engine_core::failure::FailureClass;
@@ -141,14 +140,20 @@ impl World {
             statestore::Options { clock: Some(Arc::new(time.clone())), ..statestore::Options::default() };
         let store = statestore::open(&url, options).await.expect("a store");
         let stage = Arc::new(Stage::default());
-        let engine = open_engine(&store, &stage, &time, faults).await;
+        let options = Options { faults, ..Options::default() };
+        let engine = open_engine(&store, &stage, &time, options).await;
         let tenant_id = TenantId::new("acme").unwrap();
         Self { time, store, stage, engine, tenant_id }
     }
 
     /// Another engine on the same store, as another process would have.
     pub(crate) async fn another_engine(&self) -> InProcess {
-        open_engine(&self.store, &self.stage, &self.time, None).await
+        self.engine_that_recovers(Recover::All).await
+    }
+
+    pub(crate) async fn engine_that_recovers(&self, recover: Recover) -> InProcess {
+        let options = Options { recover, ..Options::default() };
+        open_engine(&self.store, &self.stage, &self.time, options).await
     }
 
     pub(crate) async fn create(&self, plan: &str, input: Value) -> RunId {
@@ -181,8 +186,12 @@ impl World {
 
     /// Waits until the engine drives nothing.
     pub(crate) async fn put_aside(&self) {
+        self.put_aside_by(&self.engine).await;
+    }
+
+    pub(crate) async fn put_aside_by(&self, engine: &InProcess) {
         let aside = async {
-            while self.engine.driving() > 0 {
+            while engine.driving() > 0 {
                 tokio::task::yield_now().await;
             }
         };
@@ -191,9 +200,14 @@ impl World {
 
     pub(crate) async fn start(&self, plan: &str) -> RunId {
         let run_id = self.create(plan, json!({})).await;
-        let request = StartRequest { tenant_id: self.tenant_id.clone(), run_id: run_id.clone(), fresh: None };
-        self.engine.start(request).await.expect("started");
+        self.start_by(&self.engine, &run_id).await;
         run_id
+    }
+
+    /// Has a run driven that there is.
+    pub(crate) async fn start_by(&self, engine: &InProcess, run_id: &RunId) {
+        let request = StartRequest { tenant_id: self.tenant_id.clone(), run_id: run_id.clone(), fresh: None };
+        engine.start(request).await.expect("started");
     }
 
     pub(crate) async fn signal(&self, run_id: &RunId, id: &str, command: Command) {
@@ -201,10 +215,14 @@ impl World {
     }
 
     pub(crate) async fn signal_by(&self, engine: &InProcess, run_id: &RunId, id: &str, command: Command) {
-        let signal =
-            Signal { signal_id: SignalId::new(id).unwrap(), actor: "ada".into(), reason: None, command };
+        let signal = signal(id, command);
         let request = SignalRequest { tenant_id: self.tenant_id.clone(), run_id: run_id.clone(), signal };
         engine.signal(request).await.expect("delivered");
+    }
+
+    /// Leaves a signal in the store, as a process without an engine does.
+    pub(crate) async fn submit(&self, run_id: &RunId, id: &str, command: Command) {
+        self.store.submit(&self.tenant_id, run_id, signal(id, command)).await.expect("kept");
     }
 
     /// Follows a log until an event is met.
@@ -257,11 +275,15 @@ impl World {
     }
 }
 
+fn signal(id: &str, command: Command) -> Signal {
+    Signal { signal_id: SignalId::new(id).unwrap(), actor: "ada".into(), reason: None, command }
+}
+
 async fn open_engine(
     store: &Arc<dyn StateStore>,
     stage: &Arc<Stage>,
     time: &VirtualTime,
-    faults: Option<Arc<dyn Faults>>,
+    options: Options,
 ) -> InProcess {
     let mut handlers = Handlers::new();
     handlers.register("do", Scripted { stage: Arc::clone(stage), time: time.clone() }).unwrap();
@@ -270,7 +292,7 @@ async fn open_engine(
         .time(Arc::new(time.clone()))
         .build()
         .expect("a worker");
-    let options = Options { virtual_time: Some(time.clone()), faults, ..Options::default() };
+    let options = Options { virtual_time: Some(time.clone()), ..options };
     InProcess::open(worker, options).await.expect("an engine")
 }
 
@@ -281,7 +303,6 @@ fn queued(
     request: &str,
     engine: &InProcess,
 ) -> CreateRequest {
-    let document = plan.document();
     let context = RunContext {
         tenant_id: tenant_id.clone(),
         project_id: "tests".into(),
@@ -290,23 +311,9 @@ fn queued(
         trigger_source: None,
     };
     let queued = RunQueued {
-        plan_ref: PlanRef {
-            uri: "store:".into(),
-            sha256: plan.hash().to_owned(),
-            schema_version: "1.0".into(),
-            plan_id: document.id.clone(),
-            plan_version: document.version.clone(),
-        },
-        input: RunInput { value: Some(input), artifact: None },
-        identity: context.identity(&document.id, &document.version, request),
-        context,
-        original_intent: None,
-        limits: document.limits.clone().into(),
-        policies: document.into(),
+        input: input.into(),
         capabilities: engine.capabilities().frozen(),
-        decider_version: DECIDER_VERSION,
-        not_before: None,
-        origin: None,
+        ..RunQueued::of(plan, context, request)
     };
     CreateRequest { queued, correlation_id: "test".into(), emitted_by: "test".into(), lease: None }
 }

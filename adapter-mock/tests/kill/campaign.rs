@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use engine_core::RunId;
 use engine_core::event::{Event, Slot};
 use engine_core::port::StateStore;
+use tokio::sync::Notify;
 
 use super::counts::Counts;
 use super::diary::{Diary, by_run};
@@ -40,8 +41,8 @@ pub(crate) fn every_run_ends_as_it_would_have(database: &str, place: &Place) {
     let (runtime, kills, began) = (runtime(), kills(), Instant::now());
     let endings = runtime.block_on(endings());
     let store = runtime.block_on(open(&place.url()));
-    let last = Arc::<AtomicBool>::default();
-    let operating = runtime.spawn(operate(Arc::clone(&store), kills, Arc::clone(&last)));
+    let hints = Arc::<Hints>::default();
+    let operating = runtime.spawn(operate(Arc::clone(&store), kills, Arc::clone(&hints)));
     let errand = |first, generation| Errand { url: place.url(), diary: place.diary(), first, generation };
     for generation in 1..=kills {
         let process = Process::start(&errand(generation.saturating_sub(1).max(1), generation));
@@ -49,6 +50,7 @@ pub(crate) fn every_run_ends_as_it_would_have(database: &str, place: &Place) {
             LONGEST_START_MS
         } else {
             process.until_open();
+            hints.runs.notify_one();
             LONGEST_DRIVE_MS
         };
         // The moment of the kill is what is tried out; nothing is waited for.
@@ -56,7 +58,10 @@ pub(crate) fn every_run_ends_as_it_would_have(database: &str, place: &Place) {
         process.kill();
     }
     let process = Process::start(&errand(1, kills + 1));
-    last.store(true, Ordering::Relaxed);
+    process.until_open();
+    process.until_started();
+    hints.last.store(true, Ordering::Relaxed);
+    hints.runs.notify_one();
     let operator = runtime.block_on(operating).expect("the operator saw all runs end");
     process.stop();
     let counts = runtime.block_on(check(&*store, place, &operator, &endings));
@@ -67,13 +72,22 @@ pub(crate) fn every_run_ends_as_it_would_have(database: &str, place: &Place) {
     }
 }
 
+/// What an operator cannot see in the logs of runs that it knows.
+#[derive(Debug, Default)]
+struct Hints {
+    /// There may be new runs.
+    runs: Notify,
+    /// All runs are there, and the process that drives them now is not killed.
+    last: AtomicBool,
+}
+
 /// Sends signals until the last process has ended all runs and decided about all signals.
-async fn operate(store: Arc<dyn StateStore>, kills: u32, last: Arc<AtomicBool>) -> Operator {
+async fn operate(store: Arc<dyn StateStore>, kills: u32, hints: Arc<Hints>) -> Operator {
     let mut operator = Operator::new(Arc::clone(&store), true);
     let runs = PLANS.len() * (kills as usize + 1);
     let mut since = Instant::now();
     loop {
-        let is_last = last.load(Ordering::Relaxed);
+        let is_last = hints.last.load(Ordering::Relaxed);
         if !is_last {
             since = Instant::now();
         }
@@ -84,7 +98,13 @@ async fn operate(store: Arc<dyn StateStore>, kills: u32, last: Arc<AtomicBool>) 
                 return operator;
             }
         }
-        if since.elapsed() > LIMIT {
+        let news = async {
+            tokio::select! {
+                () = operator.news() => {}
+                () = hints.runs.notified() => {}
+            }
+        };
+        if tokio::time::timeout(LIMIT.saturating_sub(since.elapsed()), news).await.is_err() {
             for run in &open {
                 let events = log(&*store, &run.run_id, 0).await.expect("the log can be read");
                 let run = engine_core::decider::Run::new(plan(run.plan_id.as_str()));
@@ -93,7 +113,6 @@ async fn operate(store: Arc<dyn StateStore>, kills: u32, last: Arc<AtomicBool>) 
             let awaited = store.awaited(10).await;
             panic!("{} runs are open after {LIMIT:?}, and signals wait for {awaited:?}", open.len());
         }
-        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 

@@ -78,15 +78,20 @@ impl Errand {
         runtime().block_on(async {
             let store = open(&self.url).await;
             let engine = engine(&store, &self.diary, self.generation).await;
-            // Who started this process waits for a byte.
-            std::io::stdout().write_all(b"\n").and_then(|()| std::io::stdout().flush()).expect("told");
+            tell_starter();
             for generation in self.first..=self.generation {
                 for plan in PLANS {
                     start(&*store, &engine, plan, generation).await;
                 }
             }
+            tell_starter();
             let _ = stopped.await;
             engine.shutdown().await;
         });
     }
+}
+
+/// Who started this process waits for a byte: one when it drives runs, one when it has started all of its own.
+fn tell_starter() {
+    std::io::stdout().write_all(b"\n").and_then(|()| std::io::stdout().flush()).expect("told");
 }

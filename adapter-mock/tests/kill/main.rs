@@ -1,8 +1,7 @@
 //! Nothing is lost when the process that drives runs is killed at any moment: every run ends as it would have.
 //!
 //! This program starts itself as that process, kills it again and again while another person's signals come in, and lets
-//! the last one finish; see [`campaign`]. One moment is too rare to leave it to chance; see [`left_behind`].
-//! That a handler notices when it is late is shown by [`lateness`].
+//! the last one finish; see [`campaign`]. That a handler notices when it is late is shown by [`lateness`].
 //!
 //! - [`plans`]: what is run: parallel steps, retries, compensation, waits for a person, delays; [`runs`] makes runs of it;
 //! - [`script`]: the handler of every step, which does what the plan says and keeps a [`diary`] beside the log;
@@ -22,7 +21,6 @@ mod entries;
 mod errand;
 mod lateness;
 mod lawful;
-mod left_behind;
 mod operator;
 mod patience;
 mod place;
@@ -48,12 +46,6 @@ fn main() -> ExitCode {
 }
 
 fn trials() -> Vec<Trial> {
-    let small = |name: &str, trial: fn()| {
-        Trial::test(name, move || {
-            trial();
-            Ok(())
-        })
-    };
     [("sqlite", Place::file as fn() -> Place), ("postgres", Place::schema)]
         .into_iter()
         .map(|(database, place)| {
@@ -62,9 +54,9 @@ fn trials() -> Vec<Trial> {
                 Ok(())
             })
         })
-        .chain([
-            small("memory::decided_signals_are_taken_out", left_behind::decided_signals_are_taken_out),
-            small("memory::a_late_handler_notices", lateness::is_noticed),
-        ])
+        .chain([Trial::test("memory::a_late_handler_notices", || {
+            lateness::is_noticed();
+            Ok(())
+        })])
         .collect()
 }

@@ -8,10 +8,13 @@ use engine_core::event::step::StepOutput;
 use engine_core::event::{Body, Event, Slot};
 use engine_core::machine::{RunStatus, run};
 use engine_core::port::StateStore;
-use engine_core::port::store::{ListRequest, RunRecord};
+use engine_core::port::store::{ListRequest, ReadRequest, RunRecord};
 use engine_core::signal::{Command, ManualCompletion, ManualOutcome, PauseMode, Signal};
 use engine_core::{RunId, SignalId, StepId};
+use futures_util::StreamExt as _;
 use serde_json::json;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
 
 use super::patience::chance;
 use super::runs::{log, tenant};
@@ -33,22 +36,54 @@ pub(crate) struct Operator {
     /// Signals that the store has taken.
     pub(crate) sent: BTreeSet<(RunId, SignalId)>,
     paused: BTreeMap<RunId, u32>,
+    /// What follows every run that it has seen open, after its end too: signals are decided then as well.
+    tails: JoinSet<()>,
+    news: Arc<Notify>,
+    /// Whether it owes a run something that it does by chance, and need not wait for news to try again.
+    owes: bool,
 }
 
 impl Operator {
     pub(crate) fn new(store: Arc<dyn StateStore>, capricious: bool) -> Self {
         let (seen, sent, paused) = Default::default();
-        Self { store, capricious, seen, sent, paused }
+        let (tails, news) = (JoinSet::new(), Arc::default());
+        Self { store, capricious, seen, sent, paused, tails, news, owes: false }
+    }
+
+    /// Waits until there is something new about a run that it knows; for ever when it knows none.
+    pub(crate) async fn news(&self) {
+        if self.owes {
+            return tokio::task::yield_now().await;
+        }
+        self.news.notified().await;
+    }
+
+    /// Hears of every event that comes after a place in a run's log. In a task of its own: a tail that nobody asks keeps
+    /// the connection that it reads with.
+    fn follow(&mut self, run_id: &RunId, after: u64) {
+        let request = ReadRequest { tenant_id: tenant(), run_id: run_id.clone(), after, limit: 100 };
+        let (mut tail, news) = (self.store.tail(request), Arc::clone(&self.news));
+        self.tails.spawn(async move {
+            while let Some(event) = tail.next().await {
+                event.expect("the log can be followed");
+                news.notify_one();
+            }
+        });
     }
 
     /// Looks once at all runs that have not ended, and gives them.
     pub(crate) async fn round(&mut self) -> Vec<RunRecord> {
         let open = list(&*self.store, &OPEN).await;
+        self.owes = false;
         for record in &open {
             let run_id = &record.run_id;
             let seen = self.seen.entry(run_id.clone()).or_default();
             let after = seen.last().map_or(0, |event| event.run_seq);
             seen.extend(log(&*self.store, run_id, after).await.expect("the log can be read"));
+            let (is_new, through) = (after == 0, seen.last().map_or(0, |event| event.run_seq));
+            if is_new {
+                self.follow(run_id, through);
+            }
             self.act(run_id).await;
         }
         open
@@ -63,9 +98,15 @@ impl Operator {
             Some(RunStatus::Pending) if view.needs_approval => {
                 self.send(run_id, "approve".to_owned(), Command::Approve).await;
             }
-            // Some pauses are long.
-            Some(RunStatus::Paused) if chance(4) == 0 => {
-                self.send(run_id, format!("resume-{}", view.pauses), Command::Resume).await;
+            Some(RunStatus::Paused) => {
+                let id = format!("resume-{}", view.pauses);
+                let sent = self.sent.contains(&(run_id.clone(), SignalId::new(id.clone()).expect("an id")));
+                // Some pauses are long.
+                if chance(4) == 0 {
+                    self.send(run_id, id, Command::Resume).await;
+                } else {
+                    self.owes |= !sent;
+                }
             }
             Some(RunStatus::Running) if self.capricious && chance(16) == 0 => {
                 let number = self.paused.entry(run_id.clone()).or_default();

@@ -14,7 +14,8 @@ const SIGKILL: i32 = 9;
 #[derive(Debug)]
 pub(crate) struct Process {
     child: Child,
-    opened: Receiver<bool>,
+    /// What it tells: that it drives runs, then that it has started its own; `false` when it is gone.
+    told: Receiver<bool>,
 }
 
 impl Process {
@@ -26,18 +27,28 @@ impl Process {
         command.args(errand.arguments()).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));
         let mut output = child.stdout.take().expect("it is piped");
-        let (sender, opened) = channel();
+        let (sender, told) = channel();
         std::thread::spawn(move || {
-            // Whoever does not wait does not want to know.
-            let _ = sender.send(output.read_exact(&mut [0]).is_ok());
+            let mut alive = true;
+            while alive {
+                alive = output.read_exact(&mut [0]).is_ok();
+                // Whoever does not wait does not want to know.
+                let _ = sender.send(alive);
+            }
         });
-        Self { child, opened }
+        Self { child, told }
     }
 
     /// Waits until it drives runs.
     pub(crate) fn until_open(&self) {
-        let opened = self.opened.recv_timeout(LIMIT).expect("a process opens its engine");
+        let opened = self.told.recv_timeout(LIMIT).expect("a process opens its engine");
         assert!(opened, "the process ended before it had opened its engine");
+    }
+
+    /// Waits until it has started all of its runs; it must be open.
+    pub(crate) fn until_started(&self) {
+        let started = self.told.recv_timeout(LIMIT).expect("a process starts its runs");
+        assert!(started, "the process ended before it had started its runs");
     }
 
     /// Kills the process, which must have been alive.

@@ -1,8 +1,7 @@
 //! Runs, each made from its name alone: asking for one again gives the same.
 
-use engine_core::decider::DECIDER_VERSION;
 use engine_core::event::Event;
-use engine_core::event::run::{PlanRef, RunContext, RunInput, RunQueued};
+use engine_core::event::run::{RunContext, RunQueued};
 use engine_core::hash::canonical_json;
 use engine_core::port::store::{CreateRequest, ReadRequest};
 use engine_core::port::{Capabilities, Engine, StartRequest, StateStore};
@@ -40,8 +39,7 @@ async fn queued(
     generation: u32,
 ) -> RunQueued {
     let plan = plan(name);
-    let document = plan.document();
-    let text = canonical_json(&serde_json::to_value(document).expect("a document"));
+    let text = canonical_json(&serde_json::to_value(plan.document()).expect("a document"));
     store.put_plan(&tenant(), plan.hash(), &text).await.expect("the plan is kept");
     let context = RunContext {
         tenant_id: tenant(),
@@ -51,23 +49,9 @@ async fn queued(
         trigger_source: None,
     };
     RunQueued {
-        plan_ref: PlanRef {
-            uri: format!("store:{}", plan.hash()),
-            sha256: plan.hash().into(),
-            schema_version: "1.0".into(),
-            plan_id: document.id.clone(),
-            plan_version: document.version.clone(),
-        },
-        input: RunInput { value: Some(json!({"number": 1})), artifact: None },
-        identity: context.identity(&document.id, &document.version, &generation.to_string()),
-        context,
-        original_intent: None,
-        limits: document.limits.clone().into(),
-        policies: document.into(),
+        input: json!({"number": 1}).into(),
         capabilities: capabilities.frozen(),
-        decider_version: DECIDER_VERSION,
-        not_before: None,
-        origin: None,
+        ..RunQueued::of(&plan, context, &generation.to_string())
     }
 }
 

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine_core::TenantId;
-use engine_core::decider::DECIDER_VERSION;
-use engine_core::event::run::{PlanRef, RunContext, RunInput, RunQueued};
+use engine_core::event::run::{RunContext, RunQueued};
 use engine_core::hash::canonical_json;
 use engine_core::plan::CompiledPlan;
 use engine_core::port::store::CreateRequest;
@@ -68,7 +67,6 @@ pub(crate) async fn keep_plan(store: &dyn StateStore, plan: &CompiledPlan) {
 
 /// A new run of a plan.
 pub(crate) fn queued(plan: &CompiledPlan, engine: &dyn Engine) -> CreateRequest {
-    let document = plan.document();
     let context = RunContext {
         tenant_id: tenant(),
         project_id: "bench".into(),
@@ -78,23 +76,9 @@ pub(crate) fn queued(plan: &CompiledPlan, engine: &dyn Engine) -> CreateRequest 
     };
     let request = uuid::Uuid::new_v4().to_string();
     let queued = RunQueued {
-        plan_ref: PlanRef {
-            uri: "store:".into(),
-            sha256: plan.hash().to_owned(),
-            schema_version: "1.0".into(),
-            plan_id: document.id.clone(),
-            plan_version: document.version.clone(),
-        },
-        input: RunInput { value: Some(json!({})), artifact: None },
-        identity: context.identity(&document.id, &document.version, &request),
-        context,
-        original_intent: None,
-        limits: document.limits.clone().into(),
-        policies: document.into(),
+        input: json!({}).into(),
         capabilities: engine.capabilities().frozen(),
-        decider_version: DECIDER_VERSION,
-        not_before: None,
-        origin: None,
+        ..RunQueued::of(plan, context, &request)
     };
     CreateRequest {
         queued,

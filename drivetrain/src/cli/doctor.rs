@@ -15,7 +15,7 @@ use super::session::{Session, sources};
 use crate::config::show::without_password;
 use crate::config::{Config, FILE_NAME};
 use crate::engines::{self, ENGINES};
-use crate::equipment::{BUILT_IN, find_program};
+use crate::equipment::{BUILT_IN, check_artifacts, find_program};
 
 /// How well something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -156,7 +156,7 @@ async fn store(session: &Session) -> Vec<Finding> {
             "runs",
             Health::Warning,
             format!("{} that nobody drives, as {}", count(runs.len(), "live run"), runs[0].run_id),
-            format!("drivetrain{} worker drives them; resume or cancel RUN does one", session.flags()),
+            format!("drivetrain{} worker drives them; cancel RUN ends one", session.flags()),
         )),
         Ok(_) => {}
         Err(error) => {
@@ -194,6 +194,16 @@ fn equipment(config: &Config) -> Vec<Finding> {
             format!("may call {}", hosts.join(", "))
         },
     ));
+    if let Err(error) = check_artifacts(config) {
+        findings.push(Finding::bad(
+            "artifacts",
+            Health::Problem,
+            error.message(),
+            error.hint().unwrap_or_default(),
+        ));
+    } else {
+        findings.push(Finding::ok("artifacts", format!("large outputs go to {}", config.artifacts_url())));
+    }
     if let Some(folder) = config.secrets_folder() {
         findings.push(if folder.is_dir() {
             Finding::ok("secrets", format!("file: secrets are in {}", folder.display()))

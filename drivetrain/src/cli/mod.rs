@@ -2,7 +2,7 @@
 //!
 //! - [`exit`]: exit codes; `complaint`: what is said when a command cannot do its work;
 //! - `arguments`: what can be typed; `session`: configuration, store and engine for one command;
-//! - `watch`: how a run is shown; `attend`: staying with a run until it ends, with Ctrl-C;
+//! - `watch`: how a run is shown, and `keyboard`: what is not; `attend`: staying with a run until it ends, with Ctrl-C;
 //! - one file a command, or a group of them: `run`, `plan`, `list`, `status`, `events`, `signal`, `origin`, `worker`,
 //!   `checkpoint`, `doctor`.
 //!
@@ -15,6 +15,7 @@ mod complaint;
 mod doctor;
 mod events;
 pub mod exit;
+mod keyboard;
 mod list;
 mod origin;
 mod output;
@@ -104,6 +105,8 @@ async fn dispatch(arguments: Arguments, output: Output, equip: Equip) -> Result<
         Command::Complete(arguments) => signal::complete(&session, arguments).await,
         Command::Rerun(arguments) => origin::rerun(&session, arguments).await,
         Command::Copy(arguments) => origin::copy(&session, arguments).await,
+        Command::Link(arguments) => origin::link(&session, arguments).await,
+        Command::Archive(arguments) => origin::archive(&session, arguments).await,
         Command::Worker(allow) => worker::worker(&session, &allow).await,
         Command::Checkpoint(command) => checkpoint::checkpoint(&session, command).await,
         Command::Config(ConfigCommand::Show { json }) => Ok(show(&session, json)),

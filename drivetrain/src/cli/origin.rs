@@ -1,8 +1,8 @@
-//! `rerun` and `copy`: new runs from old ones.
+//! `rerun`, `copy`, `link` and `archive`: new runs from old ones.
 
 use engine_core::{CheckpointId, StepId};
 
-use super::arguments::{CopyArguments, FromChoice, LaunchArguments, RerunArguments};
+use super::arguments::{CopyArguments, FromChoice, LaunchArguments, RerunArguments, TakeArguments};
 use super::attend::{Interrupts, attend, leave};
 use super::complaint::Result;
 use super::exit::Exit;
@@ -41,6 +41,20 @@ pub(super) async fn copy(session: &Session, arguments: CopyArguments) -> Result<
     launch.attend(session, &started, &format!("copy of {}", source.run_id)).await
 }
 
+pub(super) async fn link(session: &Session, arguments: TakeArguments) -> Result<Exit> {
+    let mut launch = Launch::new(session, arguments.launch).await?;
+    let source = session.run(&launch.drivetrain, &arguments.run.run).await?;
+    let started = launch.drivetrain.link(&source.run_id, launch.arguments.request_id.clone()).await?;
+    launch.attend(session, &started, &format!("link to {}", source.run_id)).await
+}
+
+pub(super) async fn archive(session: &Session, arguments: TakeArguments) -> Result<Exit> {
+    let mut launch = Launch::new(session, arguments.launch).await?;
+    let source = session.run(&launch.drivetrain, &arguments.run.run).await?;
+    let started = launch.drivetrain.archive(&source.run_id, launch.arguments.request_id.clone()).await?;
+    launch.attend(session, &started, &format!("archive of {}", source.run_id)).await
+}
+
 /// A run that is made from another and then driven here, unless it is left to a worker.
 pub(super) struct Launch {
     pub(super) drivetrain: Drivetrain,
@@ -53,7 +67,7 @@ impl Launch {
         let interrupts = Interrupts::new()?;
         // Without a store there is no source either: tell that, and make none.
         let client = session.connect().await?;
-        let drivetrain = if arguments.detach { client } else { session.serve(&arguments.allow).await? };
+        let drivetrain = if arguments.detach { client } else { session.serve_own(&arguments.allow).await? };
         Ok(Self { drivetrain, arguments, interrupts })
     }
 

@@ -32,23 +32,23 @@ pub(super) enum Tone {
 pub(super) struct Output {
     colour: bool,
     colour_errors: bool,
-    /// Whether a person looks at it now.
+    /// Whether a person looks at it now, and what was written can be written over.
     pub(super) terminal: bool,
 }
 
 impl Output {
     pub(super) fn new(choice: ColourChoice) -> Self {
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let allowed = |terminal: bool| match choice {
             ColourChoice::Always => true,
             ColourChoice::Never => false,
             ColourChoice::Auto => {
                 let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-                let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
                 terminal && !set("NO_COLOR") && !dumb
             }
         };
         let (out, err) = (std::io::stdout().is_terminal(), std::io::stderr().is_terminal());
-        Self { colour: allowed(out), colour_errors: allowed(err), terminal: out && err }
+        Self { colour: allowed(out), colour_errors: allowed(err), terminal: out && err && !dumb }
     }
 
     /// The text in a colour, where colours are used.

@@ -31,7 +31,7 @@ pub(super) async fn run(session: &Session, arguments: RunArguments) -> Result<Ex
     let drivetrain = if arguments.detach {
         session.connect_or_create().await?
     } else {
-        session.serve(&arguments.allow).await?
+        session.serve_own(&arguments.allow).await?
     };
     let steps = plan.len();
     let mut start = Start::of(plan).trigger(TriggerSource::Manual);

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use engine_core::port::StateStore;
 use engine_core::port::store::{LeaseRequest, RunRecord};
+use engine_core::port::{StartRequest, StateStore};
 use engine_core::{Code, Error, RunId};
 use serde_json::Value;
 
@@ -16,6 +16,7 @@ use super::exit::Exit;
 use super::output::Output;
 use crate::config::show::without_password;
 use crate::config::{Config, Sources};
+use crate::facade::builder::Builder;
 use crate::facade::read::ListFilter;
 use crate::{Drivetrain, engines, equipment};
 
@@ -87,17 +88,38 @@ impl Session {
         own.into_iter().chain(equipment::BUILT_IN.iter().map(|name| (*name).to_owned())).collect()
     }
 
-    /// Drives runs in this process.
+    /// Drives everything in this process that nobody drives.
     pub(super) async fn serve(&self, allow: &AllowArguments) -> Result<Drivetrain> {
+        self.open(allow, |builder| builder).await
+    }
+
+    /// Drives in this process what the command starts or is about; the runs of others are none of its business.
+    pub(super) async fn serve_own(&self, allow: &AllowArguments) -> Result<Drivetrain> {
+        self.open(allow, Builder::only_asked).await
+    }
+
+    async fn open(
+        &self,
+        allow: &AllowArguments,
+        choose: impl FnOnce(Builder) -> Builder,
+    ) -> Result<Drivetrain> {
         let mut config = self.config.clone();
         extend(&mut config, "exec.allow", self.config.exec_allow(), &allow.allow_exec)?;
         extend(&mut config, "http.allow", self.config.http_allow(), &allow.allow_http)?;
         // What the configuration has wrong is told before the store is touched.
         engines::find(&config.engine())?.check()?;
         equipment::builtins(&config)?;
+        equipment::check_artifacts(&config).map_err(|error| Complaint::from(error).exit(Exit::Usage))?;
         let store = self.store().await?;
-        let builder = Drivetrain::builder().config(config).store(store);
+        let builder = choose(Drivetrain::builder().config(config).store(store));
         Ok((self.equip)(builder).build().await?)
+    }
+
+    /// Drives a run that there is, unless another process does.
+    pub(super) async fn drive(&self, drivetrain: &Drivetrain, record: &RunRecord) -> Result<()> {
+        let (tenant_id, run_id) = (record.tenant_id.clone(), record.run_id.clone());
+        drivetrain.engine().start(StartRequest { tenant_id, run_id, fresh: None }).await?;
+        Ok(())
     }
 
     /// The run that was named.
@@ -129,23 +151,25 @@ impl Session {
         Ok(runs.iter().any(|run| run.run_id == *run_id))
     }
 
-    /// Says why nobody drives a run that this process should: mostly the store takes no writes any more.
-    pub(super) async fn check_abandoned(&self, drivetrain: &Drivetrain, run_id: &RunId) -> Result<()> {
+    /// Whether nobody holds a run now: whoever wants to drive it can.
+    pub(super) async fn is_free(&self, drivetrain: &Drivetrain, run_id: &RunId) -> engine_core::Result<bool> {
         let holder = format!("probe-{}", std::process::id());
         let probe = LeaseRequest { run_id: run_id.clone(), holder, duration_ms: 1 };
         match drivetrain.store().lease(probe).await {
-            Ok(fence) => Ok(drivetrain.store().release(run_id, fence).await?),
-            Err(error) if error.code() == Code::LeaseHeld => Ok(()),
-            Err(error) => {
-                let message =
-                    format!("run {run_id} cannot go on: the store takes no writes: {}", error.message());
-                Err(Complaint::from(Error::new(error.code(), message)).hint(format!(
-                    "see that the disk is not full; what was acknowledged is safe, and drivetrain{} resume or worker \
-                     goes on from there",
-                    self.flags()
-                )))
-            }
+            Ok(fence) => drivetrain.store().release(run_id, fence).await.map(|()| true),
+            Err(error) if error.code() == Code::LeaseHeld => Ok(false),
+            Err(error) => Err(error),
         }
+    }
+
+    /// Says why nobody drives a run that this process should: mostly the store takes no writes any more.
+    pub(super) async fn check_abandoned(&self, drivetrain: &Drivetrain, run_id: &RunId) -> Result<()> {
+        let Err(error) = self.is_free(drivetrain, run_id).await else { return Ok(()) };
+        let message = format!("run {run_id} cannot go on: the store takes no writes: {}", error.message());
+        Err(Complaint::from(Error::new(error.code(), message)).hint(format!(
+            "see that the disk is not full; what was acknowledged is safe, and drivetrain{} worker goes on from there",
+            self.flags()
+        )))
     }
 
     /// Whether a process of ours must drive runs, as with the embedded engine, or a server does.

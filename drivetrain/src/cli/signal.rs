@@ -1,7 +1,7 @@
 //! Signals: each is sent, decided by whoever drives the run, and reported. When nobody drives it, this process does,
-//! so that a run whose process is gone really goes on.
+//! so that a run whose process is gone really goes on; that run and no other.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use engine_core::port::store::RunRecord;
 use engine_core::signal::ManualOutcome;
@@ -18,7 +18,7 @@ use super::session::{Session, json_argument};
 use crate::facade::ask::{Ask, Asked, Decision};
 use crate::{Completion, Drivetrain, Error};
 
-/// How long another process may take to decide before this one drives the run too. The lease says who does.
+/// How long another process may take to decide before this one looks whether there is one.
 const LOOK: Duration = Duration::from_millis(750);
 
 pub(super) async fn pause(session: &Session, arguments: SignalArguments, immediate: bool) -> Result<Exit> {
@@ -118,7 +118,8 @@ async fn send(
         Settled::Unattended => {
             let watch = WatchArguments { no_wait: true, ..options.watch };
             let mut interrupts = Interrupts::new()?;
-            let driver = session.serve(&options.allow).await?;
+            let driver = session.serve_own(&options.allow).await?;
+            session.drive(&driver, record).await?;
             let exit =
                 take_over(session, &driver, &asked, record.last_event_seq, &watch, &mut interrupts).await;
             leave(&driver, &exit, &mut interrupts).await;
@@ -132,15 +133,24 @@ enum Settled {
     Unattended,
 }
 
-/// Waits for the decision; not for long where this process can make it as well as another.
+/// Waits for the decision; not for long when nobody is there to make it and this process can.
 async fn settle(session: &Session, drivetrain: &Drivetrain, asked: &Asked, detach: bool) -> Result<Settled> {
     let may_drive = !detach && session.drives_itself();
-    let patience = session.config.signal_timeout();
-    let decision = drivetrain.decision(asked, if may_drive { patience.min(LOOK) } else { patience }).await?;
-    Ok(match decision {
-        Decision::Undecided { .. } if may_drive => Settled::Unattended,
-        decision => Settled::Decided(decision),
-    })
+    let until = Instant::now() + session.config.signal_timeout();
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        let decision = drivetrain.decision(asked, if may_drive { left.min(LOOK) } else { left }).await?;
+        if !matches!(decision, Decision::Undecided { .. }) || !may_drive {
+            return Ok(Settled::Decided(decision));
+        }
+        // A process that drives the run decides, however busy it is; one that is gone keeps it until its lease ends.
+        if session.is_free(drivetrain, &asked.run_id).await? {
+            return Ok(Settled::Unattended);
+        }
+        if left.is_zero() {
+            return Ok(Settled::Decided(decision));
+        }
+    }
 }
 
 /// Drives the run from here on, until it has ended or only a person can move it.

@@ -10,6 +10,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::arguments::WatchArguments;
 use super::events::{Telling, tell};
+use super::keyboard::KeysUnseen;
 use super::output::{Output, Tone};
 
 /// Shows a run.
@@ -89,6 +90,7 @@ pub(super) struct Bars {
     all: MultiProgress,
     whole: ProgressBar,
     steps: BTreeMap<String, ProgressBar>,
+    keys: Option<KeysUnseen>,
 }
 
 impl Bars {
@@ -101,7 +103,7 @@ impl Bars {
             .progress_chars("━╸─");
         whole.set_style(style);
         whole.enable_steady_tick(Duration::from_millis(200));
-        Self { output, all, whole, steps: BTreeMap::new() }
+        Self { output, all, whole, steps: BTreeMap::new(), keys: Some(KeysUnseen::new()) }
     }
 
     fn print(&self, text: &str) {
@@ -151,5 +153,6 @@ impl Bars {
             bar.finish_and_clear();
         }
         self.whole.finish_and_clear();
+        self.keys = None;
     }
 }

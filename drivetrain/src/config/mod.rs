@@ -323,6 +323,17 @@ impl Config {
         self.text("artifacts.url")
     }
 
+    /// How an S3 store for large outputs is reached.
+    #[must_use]
+    pub fn artifacts_s3(&self) -> worker::S3Settings {
+        worker::S3Settings {
+            endpoint: self.optional("artifacts.endpoint"),
+            region: self.optional("artifacts.region"),
+            access_key_id: self.optional("artifacts.access_key_id"),
+            secret_access_key: self.optional("artifacts.secret_access_key"),
+        }
+    }
+
     /// Programs that the `exec` handler may start.
     #[must_use]
     pub fn exec_allow(&self) -> Vec<String> {

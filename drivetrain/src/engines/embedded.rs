@@ -23,12 +23,20 @@ pub(super) const ADAPTER: Option<Adapter> = None;
 
 /// Drives runs in this process.
 #[cfg(feature = "embedded")]
-fn serve(worker: worker::Worker, config: &Config) -> BoxFuture<'static, Result<super::Served>> {
-    use adapter_mock::{InProcess, Options};
+fn serve(
+    worker: worker::Worker,
+    config: &Config,
+    serving: super::Serving,
+) -> BoxFuture<'static, Result<super::Served>> {
+    use adapter_mock::{InProcess, Options, Recover};
 
     let options = Options {
         lease: config.embedded_lease(),
         shutdown_grace: config.embedded_shutdown_grace(),
+        recover: match serving {
+            super::Serving::Everything => Recover::All,
+            super::Serving::OnlyAsked => Recover::OnlyAsked,
+        },
         ..Options::default()
     };
     Box::pin(async move {

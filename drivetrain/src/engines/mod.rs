@@ -36,7 +36,7 @@ type Connecting = BoxFuture<'static, Result<Arc<dyn Engine>>>;
 #[derive(Clone, Copy)]
 struct Adapter {
     connect: fn(Arc<dyn StateStore>, &Config) -> Connecting,
-    serve: fn(Worker, &Config) -> BoxFuture<'static, Result<Served>>,
+    serve: fn(Worker, &Config, Serving) -> BoxFuture<'static, Result<Served>>,
 }
 
 impl Debug for Adapter {
@@ -56,6 +56,16 @@ pub const ENGINES: &[EngineEntry] = &[
     EngineEntry { name: "temporal", aliases: &[], about: "a Temporal cluster", adapter: None },
     EngineEntry { name: "conductor", aliases: &[], about: "a Conductor server", adapter: None },
 ];
+
+/// Which runs a process drives, where a process of ours drives runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Serving {
+    /// What is started here, and everything that nobody drives.
+    #[default]
+    Everything,
+    /// What is started or signalled here. Other runs may need handlers that this process does not have.
+    OnlyAsked,
+}
 
 /// An engine in use.
 #[derive(Clone)]
@@ -152,12 +162,12 @@ impl EngineEntry {
         Ok(Served::new(engine))
     }
 
-    /// Drives runs in this process: what is started here, and what others leave behind.
+    /// Drives runs in this process: what is started here, and what others leave behind, as `serving` says.
     ///
     /// # Errors
     /// `UNSUPPORTED` when this program was built without it, `ENGINE_UNAVAILABLE` when it cannot be reached.
-    pub async fn serve(&self, worker: Worker, config: &Config) -> Result<Served> {
-        (self.adapter()?.serve)(worker, config).await
+    pub async fn serve(&self, worker: Worker, config: &Config, serving: Serving) -> Result<Served> {
+        (self.adapter()?.serve)(worker, config, serving).await
     }
 }
 

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use client::{Client, Parts, Scope};
 use engine_core::event::step::StepError;
 use engine_core::port::{Authorizer, Engine, SecretsProvider, StateStore, StepContext, StepHandler};
 use engine_core::{Error, Result, TenantId};
@@ -12,9 +13,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use worker::{Handlers, MachineTime, Worker, builtin};
 
-use super::{Drivetrain, Parts, Scope};
+use super::Drivetrain;
 use crate::config::{Config, ConfigProblems};
-use crate::engines::{self, Served};
+use crate::engines::{self, Served, Serving};
 use crate::equipment;
 
 /// What drives runs: a name from the registry, or an engine of your own.
@@ -78,6 +79,7 @@ pub struct Builder {
     secrets: Option<Arc<dyn SecretsProvider>>,
     signal_timeout: Option<Duration>,
     serves: bool,
+    serving: Serving,
     /// The first thing that went wrong on the way; `build` tells it.
     broken: Option<Error>,
 }
@@ -97,6 +99,7 @@ impl Drivetrain {
             secrets: None,
             signal_timeout: None,
             serves: true,
+            serving: Serving::default(),
             broken: None,
         }
     }
@@ -200,6 +203,13 @@ impl Builder {
         self
     }
 
+    /// Drives only runs that are started or signalled through this, and leaves alone what others have left behind.
+    #[must_use]
+    pub fn only_asked(mut self) -> Self {
+        self.serving = Serving::OnlyAsked;
+        self
+    }
+
     /// The handlers that were registered so far, without the built-in ones.
     #[must_use]
     pub fn handler_names(&self) -> BTreeSet<String> {
@@ -260,12 +270,12 @@ impl Builder {
                 if let Some(name) = config.worker_name() {
                     worker = worker.name(name);
                 }
-                (entry.serve(worker.build()?, &config).await?, Some(known))
+                (entry.serve(worker.build()?, &config, self.serving).await?, Some(known))
             }
         };
-        Ok(Drivetrain::from_parts(Parts {
+        let client = Client::new(Parts {
+            engine: served.engine().clone(),
             store,
-            served,
             authorizer: self.authorizer,
             clock: Arc::new(MachineTime),
             scope: Scope { tenant_id, project_id: config.project(), environment_id: config.environment() },
@@ -273,7 +283,8 @@ impl Builder {
             emitted_by: format!("drivetrain/{}", env!("CARGO_PKG_VERSION")).into(),
             handlers: known,
             signal_timeout: self.signal_timeout.unwrap_or_else(|| config.signal_timeout()),
-        }))
+        });
+        Ok(Drivetrain::over(client, served))
     }
 }
 

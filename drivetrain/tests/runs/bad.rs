@@ -1,26 +1,14 @@
 //! A disk that is full, and a folder that cannot be written.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use crate::process::Place;
 
 /// Runs the program with a limit on the size of files, in blocks of the shell, which stands in for a full disk.
 fn limited(place: &Place, blocks: u32) -> (i32, String) {
-    let program = place.command(&["run", "examples/hello.yaml"]);
-    let mut shell = Command::new("bash");
-    shell
-        .arg("-c")
-        .arg(format!("ulimit -f {blocks}; exec \"$0\" \"$@\""))
-        .arg(program.get_program())
-        .args(program.get_args());
-    for (name, value) in program.get_envs() {
-        match value {
-            Some(value) => shell.env(name, value),
-            None => shell.env_remove(name),
-        };
-    }
-    let folder = program.get_current_dir().unwrap();
-    let output = shell.current_dir(folder).stdin(Stdio::null()).output().unwrap();
+    let script = format!("ulimit -f {blocks}; exec \"$0\" \"$@\"");
+    let mut shell = place.command_through("bash", &["-c", &script], &["run", "examples/hello.yaml"]);
+    let output = shell.stdin(Stdio::null()).output().unwrap();
     let said = [output.stdout, output.stderr].concat();
     (output.status.code().unwrap_or(-1), String::from_utf8(said).unwrap())
 }

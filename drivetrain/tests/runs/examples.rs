@@ -3,18 +3,21 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 
-use crate::process::Place;
+use crate::process::{Place, on_each_store};
 
-#[test]
-fn hello_greets_whom_it_is_told() {
-    let place = Place::new();
+on_each_store! {
+    hello_greets_whom_it_is_told,
+    events_as_json_are_the_whole_log,
+    the_saga_ships_or_undoes_everything_in_reverse_order,
+    the_fan_out_does_a_hundred_shards,
+}
+
+fn hello_greets_whom_it_is_told(place: &Place) {
     place.run(&["run", "examples/hello.yaml"]).ends(0).says("Hello, world! The answer is 42.");
     place.run(&["run", "examples/hello.yaml", "--input", r#"{"name": "Ada"}"#]).ends(0).says("Hello, Ada!");
 }
 
-#[test]
-fn events_as_json_are_the_whole_log() {
-    let place = Place::new();
+fn events_as_json_are_the_whole_log(place: &Place) {
     let said = place.run(&["run", "examples/hello.yaml", "--json"]).ends(0);
     let types: Vec<String> = said
         .out
@@ -30,9 +33,7 @@ fn events_as_json_are_the_whole_log() {
     assert_eq!(place.run(&["events", "last", "--follow", "--json"]).ends(0).out, said.out);
 }
 
-#[test]
-fn the_saga_ships_or_undoes_everything_in_reverse_order() {
-    let place = Place::new();
+fn the_saga_ships_or_undoes_everything_in_reverse_order(place: &Place) {
     let good = r#"{"order": "A-17", "address": "Main St 1"}"#;
     place.run(&["run", "examples/order-saga.yaml", "--input", good]).ends(0).says("shp-A-17");
     let bad = r#"{"order": "A-17", "address": "nowhere"}"#;
@@ -61,9 +62,7 @@ fn the_etl_loads_what_its_programs_extracted() {
     place.run(&["run", "examples/etl/plan.yaml", "--input", &input]).ends(5);
 }
 
-#[test]
-fn the_fan_out_does_a_hundred_shards() {
-    let place = Place::new();
+fn the_fan_out_does_a_hundred_shards(place: &Place) {
     place.run(&["run", "examples/nightly-fanout.yaml"]).ends(0).says("\"shards\": 100");
 }
 

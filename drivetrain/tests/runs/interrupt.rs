@@ -1,25 +1,15 @@
 //! Ctrl-C.
 
-use crate::process::Place;
+use crate::plans::{FOREVER, SLOW};
+use crate::process::{Place, on_each_store};
 
-const SLOW: &str = r#"
-id: slow
-version: "1"
-steps:
-  - {id: first, handler: sleep, with: {ms: 800}}
-  - {id: second, handler: sleep, with: {ms: 20}}
-"#;
+on_each_store! {
+    ctrl_c_pauses_drains_and_says_how_to_go_on,
+    ctrl_c_twice_cancels,
+    ctrl_c_leaves_a_run_that_waits_for_a_person_as_it_is,
+}
 
-const FOREVER: &str = r#"
-id: forever
-version: "1"
-steps:
-  - {id: wait, handler: sleep, with: {ms: 200000}}
-"#;
-
-#[test]
-fn ctrl_c_pauses_drains_and_says_how_to_go_on() {
-    let place = Place::new();
+fn ctrl_c_pauses_drains_and_says_how_to_go_on(place: &Place) {
     let plan = place.write("slow.yaml", SLOW);
     let mut run = place.start(&["run", &plan]);
     run.wait_for("started (sleep)");
@@ -33,9 +23,7 @@ fn ctrl_c_pauses_drains_and_says_how_to_go_on() {
     place.run(&["resume", &id]).ends(9).says("RUN_TERMINAL");
 }
 
-#[test]
-fn ctrl_c_twice_cancels() {
-    let place = Place::new();
+fn ctrl_c_twice_cancels(place: &Place) {
     let plan = place.write("forever.yaml", FOREVER);
     let mut run = place.start(&["run", &plan]);
     run.wait_for("started (sleep)");
@@ -45,9 +33,7 @@ fn ctrl_c_twice_cancels() {
     run.end().ends(6).says("CANCELLED");
 }
 
-#[test]
-fn ctrl_c_leaves_a_run_that_waits_for_a_person_as_it_is() {
-    let place = Place::new();
+fn ctrl_c_leaves_a_run_that_waits_for_a_person_as_it_is(place: &Place) {
     let mut run = place.start(&["run", "examples/approval.yaml", "--input", r#"{"customer": "ACME"}"#]);
     run.wait_for("queued");
     run.send("INT");

@@ -4,10 +4,31 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-/// A folder of its own with a store in it.
+/// A folder of its own with a store in it, or with a schema of its own on a Postgres server.
 pub(crate) struct Place {
     folder: tempfile::TempDir,
+    store: Option<String>,
 }
+
+/// Makes tests of functions that take a place: each on SQLite and on Postgres.
+macro_rules! on_each_store {
+    ($($test:ident),+ $(,)?) => {
+        mod sqlite {
+            $(#[test]
+            fn $test() {
+                super::$test(&crate::process::Place::new());
+            })+
+        }
+
+        mod postgres {
+            $(#[test]
+            fn $test() {
+                super::$test(&crate::process::Place::on_postgres());
+            })+
+        }
+    };
+}
+pub(crate) use on_each_store;
 
 /// What a command said.
 #[derive(Debug)]
@@ -19,7 +40,14 @@ pub(crate) struct Said {
 
 impl Place {
     pub(crate) fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap() }
+        Self { folder: tempfile::tempdir().unwrap(), store: None }
+    }
+
+    pub(crate) fn on_postgres() -> Self {
+        let server = dev_servers::postgres::shared_url().expect("a Postgres server");
+        let separator = if server.contains('?') { '&' } else { '?' };
+        let store = format!("{server}{separator}schema=runs_{}", uuid::Uuid::new_v4().simple());
+        Self { store: Some(store), ..Self::new() }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -45,7 +73,23 @@ impl Place {
             .env("DRIVETRAIN_EMBEDDED_LEASE_MS", "2000")
             .env("USER", "jane")
             .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
+            .envs(self.store.iter().map(|store| ("DRIVETRAIN_STORE_URL", store)))
             .args(arguments);
+        command
+    }
+
+    /// The same through another program, which is given its own words and then the command.
+    pub(crate) fn command_through(&self, program: &str, words: &[&str], arguments: &[&str]) -> Command {
+        let inner = self.command(arguments);
+        let mut command = Command::new(program);
+        command.args(words).arg(inner.get_program()).args(inner.get_args());
+        for (name, value) in inner.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command.current_dir(inner.get_current_dir().unwrap());
         command
     }
 

@@ -1,22 +1,19 @@
 //! Signals from another process than the one that drives the run.
 
-use crate::process::Place;
+use crate::plans::{FOREVER, SLOW};
+use crate::process::{Place, on_each_store};
 
-/// A step that takes long enough to be met, and one after it.
-const SLOW: &str = r#"
-id: slow
-version: "1"
-steps:
-  - {id: first, handler: sleep, with: {ms: 600}}
-  - {id: second, handler: sleep, with: {ms: 20}}
-"#;
-
-const FOREVER: &str = r#"
-id: forever
-version: "1"
-steps:
-  - {id: wait, handler: sleep, with: {ms: 200000}}
-"#;
+on_each_store! {
+    people_approve_and_complete_from_another_terminal,
+    one_terminal_is_enough,
+    a_run_is_paused_and_resumed_from_another_process,
+    a_run_is_cancelled_from_another_process,
+    a_held_run_is_retried_and_skipped,
+    a_run_whose_process_was_killed_goes_on_elsewhere,
+    a_worker_does_what_others_leave_to_it,
+    a_signal_that_nobody_may_decide_here_is_kept,
+    what_others_left_behind_is_left_to_workers,
+}
 
 /// A step that fails and holds the run.
 const HELD: &str = r#"
@@ -27,9 +24,7 @@ steps:
   - {id: after, handler: echo, dependsOn: [broken], with: {done: true}}
 "#;
 
-#[test]
-fn people_approve_and_complete_from_another_terminal() {
-    let place = Place::new();
+fn people_approve_and_complete_from_another_terminal(place: &Place) {
     let mut run = place.start(&["run", "examples/approval.yaml", "--input", r#"{"customer": "ACME"}"#]);
     run.wait_for("queued");
     let id = run.run_id();
@@ -40,9 +35,7 @@ fn people_approve_and_complete_from_another_terminal() {
     place.run(&["approve", &id]).ends(9).says("RUN_TERMINAL");
 }
 
-#[test]
-fn one_terminal_is_enough() {
-    let place = Place::new();
+fn one_terminal_is_enough(place: &Place) {
     let input = r#"{"customer": "ACME"}"#;
     let said = place.run(&["run", "examples/approval.yaml", "--no-wait", "--input", input]).ends(8);
     let id = said.run_id();
@@ -52,9 +45,7 @@ fn one_terminal_is_enough() {
     place.run(&["complete", &id, "sign"]).ends(0).says("COMPLETED");
 }
 
-#[test]
-fn a_run_is_paused_and_resumed_from_another_process() {
-    let place = Place::new();
+fn a_run_is_paused_and_resumed_from_another_process(place: &Place) {
     let plan = place.write("slow.yaml", SLOW);
     let mut run = place.start(&["run", &plan]);
     run.wait_for("started (sleep)");
@@ -67,9 +58,7 @@ fn a_run_is_paused_and_resumed_from_another_process() {
     run.end().ends(0).says("2 succeeded");
 }
 
-#[test]
-fn a_run_is_cancelled_from_another_process() {
-    let place = Place::new();
+fn a_run_is_cancelled_from_another_process(place: &Place) {
     let plan = place.write("forever.yaml", FOREVER);
     let mut run = place.start(&["run", &plan]);
     run.wait_for("started (sleep)");
@@ -78,9 +67,7 @@ fn a_run_is_cancelled_from_another_process() {
     place.run(&["list", "--status", "cancelled"]).ends(0).says("forever 1");
 }
 
-#[test]
-fn a_held_run_is_retried_and_skipped() {
-    let place = Place::new();
+fn a_held_run_is_retried_and_skipped(place: &Place) {
     let plan = place.write("held.yaml", HELD);
     let said = place.run(&["run", &plan, "--no-wait"]).ends(8);
     let id = said.run_id();
@@ -92,9 +79,7 @@ fn a_held_run_is_retried_and_skipped() {
     place.run(&["resume", &id]).ends(0).says("COMPLETED");
 }
 
-#[test]
-fn a_run_whose_process_was_killed_goes_on_elsewhere() {
-    let place = Place::new();
+fn a_run_whose_process_was_killed_goes_on_elsewhere(place: &Place) {
     let plan = place.write("slow.yaml", SLOW);
     let mut run = place.start(&["run", &plan]);
     run.wait_for("started (sleep)");
@@ -108,9 +93,7 @@ fn a_run_whose_process_was_killed_goes_on_elsewhere() {
     worker.end().ends(0);
 }
 
-#[test]
-fn a_worker_does_what_others_leave_to_it() {
-    let place = Place::new();
+fn a_worker_does_what_others_leave_to_it(place: &Place) {
     let mut worker = place.start(&["worker"]);
     worker.wait_for("serving");
     let said = place.run(&["run", "examples/hello.yaml", "--detach"]).ends(0);
@@ -120,9 +103,7 @@ fn a_worker_does_what_others_leave_to_it() {
     worker.end().ends(0).says("stopping");
 }
 
-#[test]
-fn a_signal_that_nobody_may_decide_here_is_kept() {
-    let place = Place::new();
+fn a_signal_that_nobody_may_decide_here_is_kept(place: &Place) {
     let said =
         place.run(&["run", "examples/approval.yaml", "--no-wait", "--input", r#"{"customer": "x"}"#]).ends(8);
     let id = said.run_id();
@@ -134,4 +115,23 @@ fn a_signal_that_nobody_may_decide_here_is_kept() {
     let mut worker = place.start(&["worker"]);
     worker.wait_for("serving");
     place.run(&["events", &id, "--follow"]).ends(0).says("RunCancelled");
+}
+
+fn what_others_left_behind_is_left_to_workers(place: &Place) {
+    let left = place.run(&["run", "examples/hello.yaml", "--detach"]).ends(0).out.trim().to_owned();
+    let untouched = || assert_eq!(place.run(&["events", &left, "--json"]).ends(0).out.lines().count(), 1);
+    place.run(&["run", "examples/hello.yaml"]).ends(0);
+    untouched();
+    // Nor does a signal that this process decides bring more than its own run.
+    let plan = place.write("held.yaml", HELD);
+    let held = place.run(&["run", &plan, "--no-wait"]).ends(8).run_id();
+    place.run(&["skip", &held, "broken"]).ends(7).says("this process drives the run");
+    place.run(&["resume", &held]).ends(0).says("COMPLETED");
+    place.run(&["rerun", &held]).ends(0);
+    untouched();
+    let mut worker = place.start(&["worker"]);
+    worker.wait_for("serving");
+    place.run(&["events", &left, "--follow"]).ends(0).says("RunCompleted");
+    worker.send("INT");
+    worker.end().ends(0);
 }

@@ -10,7 +10,16 @@ use crate::id::StepId;
 use crate::signal::{ManualCompletion, ManualOutcome, Signal};
 
 impl Run {
-    /// COMPLETE-5 to COMPLETE-11.
+    /// COMPLETE-7: whether a completion is one that is in the log already.
+    pub(super) fn completed_before(&self, step_id: &StepId, completion: &ManualCompletion) -> bool {
+        let Ok(step) = self.step_index(step_id) else { return false };
+        let cell = self.cell(step);
+        let token = Some(completion.completion_token.as_str());
+        let open = cell.is_waiting() && cell.token.as_deref() == token;
+        !open && cell.completed_token.as_deref() == token
+    }
+
+    /// COMPLETE-5, COMPLETE-6, COMPLETE-8 to COMPLETE-11.
     pub(super) fn complete_step(
         &self,
         signal: &Signal,
@@ -22,18 +31,6 @@ impl Run {
         let cell = self.cell(step);
         let token = Some(completion.completion_token.as_str());
         let open = cell.is_waiting() && cell.token.as_deref() == token;
-        // COMPLETE-7: the same completion again; its effect is in the log already.
-        if !open && cell.completed_token.as_deref() == token {
-            return Ok(Vec::new());
-        }
-        if cell.status.is_terminal() {
-            return Err(match self.state.ending {
-                Some(_) => {
-                    Refusal::new(Code::RunEnding, format!("the run is ending and has withdrawn {step_id}"))
-                }
-                None => Refusal::new(Code::StepTerminal, format!("{step_id} has ended: {}", cell.status)),
-            });
-        }
         if !cell.is_waiting() {
             let message = format!("{step_id} is {} and does not wait for a person", cell.status);
             return Err(Refusal::new(Code::StepNotWaiting, message));

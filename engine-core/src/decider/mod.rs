@@ -50,6 +50,7 @@ mod view;
 use std::sync::Arc;
 
 pub use actions::{Actions, AttemptRef, CompensationTask, Dispatched, Timer};
+pub use start::refuse_start;
 pub use state::State;
 pub use stimulus::{Report, StepReport, Stimulus};
 pub use timer::TimerId;

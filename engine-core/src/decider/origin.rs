@@ -6,7 +6,8 @@ use super::Run;
 use super::state::{Cell, Disposition};
 use crate::error::{Code, Error, Result};
 use crate::event::run::ReusedStep;
-use crate::event::step::SkipReason;
+use crate::event::step::{SkipReason, StepOutput};
+use crate::event::{Body, Event};
 use crate::id::StepId;
 use crate::machine::{RunStatus, StepStatus};
 use crate::plan::compiled::StepIndex;
@@ -46,6 +47,22 @@ pub fn take_everything(source: &Run) -> Result<Vec<ReusedStep>> {
         ));
     }
     Ok(source.plan.indices().map(|step| reused(source, step)).collect())
+}
+
+/// What a step left that ended at a place in a log. A step that a person completed without an output has left what its
+/// handler had produced before it waited.
+#[must_use]
+pub fn output_at(log: &[Event], place: u64) -> Option<StepOutput> {
+    let end = log.iter().find(|event| event.run_seq == place)?;
+    let Body::StepCompleted(completed) = &end.body else { return None };
+    if completed.manual.is_none() || !completed.output.is_empty() {
+        return Some(completed.output.clone());
+    }
+    let waited = log.iter().rev().find_map(|earlier| match &earlier.body {
+        Body::StepWaiting(waiting) if earlier.subject == end.subject => waiting.output.clone(),
+        _ => None,
+    });
+    Some(waited.unwrap_or_default())
 }
 
 /// The part of a plan that a copy of one step contains: the step, what depends on it directly, and everything that
@@ -121,6 +138,7 @@ fn reused(source: &Run, step: StepIndex) -> ReusedStep {
             Disposition::SkippedByPolicy => Some(SkipReason::FailurePolicy),
             _ => None,
         },
+        output: None,
     }
 }
 

@@ -75,9 +75,11 @@ impl Run {
                 format!("the run is {status} and has not started"),
             ));
         }
-        // A completion is checked against the step first: an ending run has withdrawn its waits (ACTION-12).
-        if let Command::CompleteStep { step_id, completion, output } = &signal.command {
-            return self.complete_step(signal, step_id, completion, output.as_deref());
+        // Before the end of the run is looked at: what is in the log already is only said again (COMPLETE-7).
+        if let Command::CompleteStep { step_id, completion, .. } = &signal.command
+            && self.completed_before(step_id, completion)
+        {
+            return Ok(Vec::new());
         }
         if self.state.ending.is_some() {
             return Err(Refusal::new(Code::RunEnding, "the run is ending; CANCEL is all it still takes"));
@@ -87,7 +89,10 @@ impl Run {
             Command::Resume => self.resume(signal),
             Command::RetryStep { step_id, cascade } => self.retry_step(signal, step_id, *cascade),
             Command::SkipStep { step_id } => self.skip_step(signal, step_id),
-            Command::Approve | Command::Cancel | Command::CompleteStep { .. } => Ok(Vec::new()),
+            Command::CompleteStep { step_id, completion, output } => {
+                self.complete_step(signal, step_id, completion, output.as_deref())
+            }
+            Command::Approve | Command::Cancel => Ok(Vec::new()),
         }
     }
 

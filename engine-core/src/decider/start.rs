@@ -3,7 +3,7 @@
 use super::state::State;
 use super::{DECIDER_VERSION, Run};
 use crate::error::{Code, Error, Result};
-use crate::event::run::{RunApproved, RunFailed, RunQueued, RunStarted};
+use crate::event::run::{RunApproved, RunFailed, RunQueued, RunStarted, StepCounts};
 use crate::event::{Draft, Event, EventType, SCHEMA_VERSION};
 use crate::machine::{RunStatus, run};
 use crate::plan::{Approval, CompiledPlan};
@@ -62,6 +62,36 @@ pub(super) fn check_shape(event: &Event) -> Result<()> {
     .with_hint("leave it to a process that knows that version"))
 }
 
+/// The end of a run that cannot start because its plan is gone or another (RUN-3). Nothing can be folded without the
+/// plan, so the run is told of by its status alone; otherwise this is [`Stimulus::StartRefused`].
+///
+/// # Errors
+/// An error that names both states when the run has started or ended.
+///
+/// [`Stimulus::StartRefused`]: super::Stimulus::StartRefused
+pub fn refuse_start(status: RunStatus, code: Code, message: String) -> Result<Vec<Draft>> {
+    refuse(Some(status), code, message, StepCounts::default())
+}
+
+/// What could not be known before: only a run that has not started can fail so (RUN-3).
+fn refuse(status: Option<RunStatus>, code: Code, message: String, counts: StepCounts) -> Result<Vec<Draft>> {
+    if matches!(status, Some(RunStatus::Running | RunStatus::Paused)) {
+        return Err(Error::new(
+            Code::IllegalTransition,
+            "the start of a run that has started cannot be refused: it is on its way from APPROVED to RUNNING",
+        ));
+    }
+    run::next(status, EventType::RunFailed)?;
+    Ok(vec![Draft::run(RunFailed {
+        code: code.as_str().to_owned(),
+        message,
+        root_cause: None,
+        failed_steps: Vec::new(),
+        counts,
+        compensation: Default::default(),
+    })])
+}
+
 impl Run {
     pub(super) fn queue(&self, queued: RunQueued) -> Result<Vec<Draft>> {
         check_queued(&self.plan, &queued)?;
@@ -77,23 +107,9 @@ impl Run {
         Ok(vec![Draft::run(started)])
     }
 
-    /// What could not be known before: only a run that has not started can fail so (RUN-3).
     pub(super) fn start_refused(&self, code: Code, message: String) -> Result<Vec<Draft>> {
-        if self.state.is_live() {
-            return Err(Error::new(
-                Code::IllegalTransition,
-                "the start of a run that has started cannot be refused: it is on its way from APPROVED to RUNNING",
-            ));
-        }
-        run::next(self.state.status, EventType::RunFailed)?;
-        Ok(vec![Draft::run(RunFailed {
-            code: code.as_str().to_owned(),
-            message,
-            root_cause: None,
-            failed_steps: Vec::new(),
-            counts: self.state.counts(),
-            compensation: Default::default(),
-        })])
+        let counts = self.state.counts();
+        refuse(self.state.status, code, message, counts)
     }
 
     /// A run that needs no person's approval is approved by the system (START-9).

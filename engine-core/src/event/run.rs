@@ -5,10 +5,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::step::{ArtifactRef, SkipReason, StepOutput};
+use crate::decider::DECIDER_VERSION;
 use crate::hash::sha256_hex;
 use crate::id::{PlanId, PlanVersion, RunId, SignalId, StepId, TenantId};
 use crate::machine::StepStatus;
-use crate::plan::{Approval, FailFast, OrphanPolicy};
+use crate::plan::{Approval, CompiledPlan, FailFast, OrphanPolicy};
 use crate::time::Timestamp;
 use crate::wire::{known_or_default, open_enum};
 
@@ -44,6 +45,27 @@ pub struct RunQueued {
     pub origin: Option<Origin>,
 }
 
+impl RunQueued {
+    /// A run of a plan without input, with the plan's own limits and policies. What else is wanted is set on it.
+    #[must_use]
+    pub fn of(plan: &CompiledPlan, context: RunContext, run_request_id: &str) -> Self {
+        let document = plan.document();
+        Self {
+            plan_ref: PlanRef::of(plan),
+            input: RunInput::default(),
+            identity: context.identity(&document.id, &document.version, run_request_id),
+            context,
+            original_intent: None,
+            limits: document.limits.clone().into(),
+            policies: document.into(),
+            capabilities: FrozenCapabilities::default(),
+            decider_version: DECIDER_VERSION,
+            not_before: None,
+            origin: None,
+        }
+    }
+}
+
 /// A plan by content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -60,6 +82,21 @@ pub struct PlanRef {
     pub plan_version: PlanVersion,
 }
 
+impl PlanRef {
+    /// The plan as the store keeps it.
+    #[must_use]
+    pub fn of(plan: &CompiledPlan) -> Self {
+        let document = plan.document();
+        Self {
+            uri: format!("store:plans/{}", plan.hash()),
+            sha256: plan.hash().to_owned(),
+            schema_version: "1.0".to_owned(),
+            plan_id: document.id.clone(),
+            plan_version: document.version.clone(),
+        }
+    }
+}
+
 /// Where a run's input is: in the event, or in the artifact store when it is large.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -70,6 +107,12 @@ pub struct RunInput {
     /// A reference to a large input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artifact: Option<ArtifactRef>,
+}
+
+impl From<Value> for RunInput {
+    fn from(value: Value) -> Self {
+        Self { value: Some(value), artifact: None }
+    }
 }
 
 /// On whose behalf a run is.
@@ -207,7 +250,7 @@ pub struct FrozenCapabilities {
 }
 
 /// The run that a run was made from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Origin {
     /// How it was made.
@@ -238,7 +281,7 @@ open_enum! {
 }
 
 /// A step that is taken over from the source run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReusedStep {
     /// The step.
@@ -252,6 +295,9 @@ pub struct ReusedStep {
     /// Why it was skipped there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skip_reason: Option<SkipReason>,
+    /// What it left, when this run has a copy of its own (an archive).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<StepOutput>,
 }
 
 /// The run may start.

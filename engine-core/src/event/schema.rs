@@ -328,6 +328,8 @@ impl Findings {
                     for (position, step) in origin.reused.iter().enumerate() {
                         let reason = step.skip_reason.as_ref().map_or("none", |reason| reason.as_str());
                         self.not_empty(&format!("/origin/reused/{position}/skipReason"), reason);
+                        let score = step.output.as_ref().and_then(|output| output.quality_score);
+                        self.score(&format!("/origin/reused/{position}/output/qualityScore"), score);
                     }
                 }
             }

@@ -232,6 +232,14 @@ pub struct StepOutput {
     pub metadata: BTreeMap<String, Value>,
 }
 
+impl StepOutput {
+    /// Whether there is neither a value nor a reference to one.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.value.is_none() && self.artifact.is_none()
+    }
+}
+
 /// A large result in the artifact store; the log holds only this.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

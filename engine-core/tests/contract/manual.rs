@@ -59,7 +59,7 @@ fn the_same_completion_again_is_accepted_and_changes_nothing() {
     world.finish_manually("sign", ManualOutcome::Succeeded).unwrap();
     assert_eq!(world.story().matches("StepCompleted(sign").count(), 1);
     let other_token = completion("sign", "later", ManualOutcome::Succeeded, "bob");
-    assert_eq!(world.signal(other_token), Err("STEP_TERMINAL".into()));
+    assert_eq!(world.signal(other_token), Err("STEP_NOT_WAITING".into()));
 }
 
 #[test]

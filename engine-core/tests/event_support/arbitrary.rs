@@ -174,15 +174,15 @@ prop_compose! {
         reused in vec(
             (
                 id::<StepId>(), prop::sample::select(StepStatus::ALL), any::<u32>(), any::<u64>(),
-                maybe(open(engine_core::event::step::SkipReason::KNOWN)),
+                maybe(open(engine_core::event::step::SkipReason::KNOWN)), maybe(output().boxed()),
             ),
             0..3,
         ),
     ) -> Origin {
         let reused = reused
             .into_iter()
-            .map(|(step_id, status, logical_attempt_id, run_seq, skip_reason)| {
-                ReusedStep { step_id, status, logical_attempt_id, run_seq, skip_reason }
+            .map(|(step_id, status, logical_attempt_id, run_seq, skip_reason, output)| {
+                ReusedStep { step_id, status, logical_attempt_id, run_seq, skip_reason, output }
             })
             .collect();
         Origin { origin_type, source_run_id, step, reused }

@@ -61,7 +61,10 @@ pub(crate) fn payload(event_type: EventType) -> Map<String, Value> {
             "notBefore": time,
             "origin": {
                 "type": "rerun", "sourceRunId": "run-1", "step": "load",
-                "reused": [{"stepId": "extract", "status": "SUCCESS", "logicalAttemptId": 1, "runSeq": 5, "skipReason": "condition_false"}],
+                "reused": [{
+                    "stepId": "extract", "status": "SUCCESS", "logicalAttemptId": 1, "runSeq": 5,
+                    "skipReason": "condition_false", "output": output,
+                }],
             },
         }),
         EventType::RunApproved => json!({"approvedBy": "ada", "signalId": "signal-7", "reason": "checked"}),

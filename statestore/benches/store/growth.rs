@@ -5,7 +5,7 @@ use std::time::Instant;
 use engine_core::RunId;
 use engine_core::port::StateStore;
 
-use crate::load::{Place, append, run};
+use crate::load::{Place, append, request, run};
 use crate::{Report, Scale, median};
 
 /// Where the first window begins.
@@ -18,11 +18,11 @@ pub(crate) async fn measure(place: &Place, scale: Scale, report: &mut Report) {
     for batch in [1, 100] {
         let store = place.open().await;
         let run_id = run(&*store).await;
-        append(&*store, &run_id, 0, SMALL).await;
+        append(&*store, request(&run_id, 0, SMALL)).await;
         let small = window(&*store, &run_id, SMALL, scale.window, batch).await;
         let mut size = SMALL + scale.window;
         while size < scale.large_run {
-            append(&*store, &run_id, size, GROWING).await;
+            append(&*store, request(&run_id, size, GROWING)).await;
             size += GROWING;
         }
         let large = window(&*store, &run_id, size, scale.window, batch).await;
@@ -37,8 +37,9 @@ pub(crate) async fn measure(place: &Place, scale: Scale, report: &mut Report) {
 async fn window(store: &dyn StateStore, run_id: &RunId, first: usize, events: usize, batch: usize) -> f64 {
     let mut costs = Vec::with_capacity(events / batch);
     for call in 0..events / batch {
+        let request = request(run_id, first + call * batch, batch);
         let started = Instant::now();
-        append(store, run_id, first + call * batch, batch).await;
+        append(store, request).await;
         costs.push(started.elapsed().as_secs_f64() * 1e6);
     }
     median(costs)

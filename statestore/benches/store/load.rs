@@ -119,16 +119,21 @@ pub(crate) fn draft(number: usize) -> Draft {
     }
 }
 
-/// Appends events `first..first + count` in one call.
-pub(crate) async fn append(store: &dyn StateStore, run_id: &RunId, first: usize, count: usize) {
-    let request = AppendRequest {
+/// A call that appends events `first..first + count`.
+pub(crate) fn request(run_id: &RunId, first: usize, count: usize) -> AppendRequest {
+    AppendRequest {
         tenant_id: tenant(),
         run_id: run_id.clone(),
         drafts: (first..first + count).map(draft).collect(),
         emitted_by: "bench".into(),
         append_as: AppendAs::Worker,
         fence: None,
-    };
+    }
+}
+
+/// Appends; every event must be new.
+pub(crate) async fn append(store: &dyn StateStore, request: AppendRequest) {
+    let count = request.drafts.len();
     match store.append(request).await.expect("appended") {
         Appended::Stored(stored) => assert!(stored.len() == count && stored.iter().all(|event| event.fresh)),
         Appended::Conflict(_) => panic!("worker events do not conflict"),

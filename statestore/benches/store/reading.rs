@@ -5,7 +5,7 @@ use std::time::Instant;
 use engine_core::port::store::ReadRequest;
 use futures_util::StreamExt as _;
 
-use crate::load::{Place, append, run, tenant};
+use crate::load::{Place, append, request, run, tenant};
 use crate::{Report, Scale};
 
 pub(crate) async fn measure(place: &Place, scale: Scale, report: &mut Report) {
@@ -13,7 +13,7 @@ pub(crate) async fn measure(place: &Place, scale: Scale, report: &mut Report) {
     let run_id = run(&*store).await;
     let mut size = 0;
     while size < scale.large_run {
-        append(&*store, &run_id, size, 1_000).await;
+        append(&*store, request(&run_id, size, 1_000)).await;
         size += 1_000;
     }
     let total = size + 1;

@@ -1,6 +1,9 @@
+-- Numbers of runs. Each process takes some in advance, so that making a run is one statement.
+CREATE SEQUENCE run_numbers;
+
 -- One row per run: what people ask for. Changes when the run's status does.
 CREATE TABLE runs (
-    run_no          BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    run_no          BIGINT PRIMARY KEY,
     run_id          TEXT COLLATE "C" NOT NULL UNIQUE,
     identity        TEXT COLLATE "C" NOT NULL,
     tenant_id       TEXT COLLATE "C" NOT NULL,
@@ -14,7 +17,7 @@ CREATE TABLE runs (
     engine_run_ref  TEXT,
     created_at      BIGINT NOT NULL,
     ended_at        BIGINT,
-    UNIQUE (tenant_id, identity)
+    CONSTRAINT runs_by_identity UNIQUE (tenant_id, identity)
 );
 CREATE INDEX runs_by_time   ON runs (tenant_id, created_at, run_id);
 CREATE INDEX runs_by_status ON runs (tenant_id, status, created_at, run_id);
@@ -35,15 +38,18 @@ CREATE TABLE run_heads (
     open           BOOLEAN NOT NULL DEFAULT TRUE,
     fence          BIGINT NOT NULL DEFAULT 0,
     lease_holder   TEXT COLLATE "C",
-    lease_until    BIGINT NOT NULL DEFAULT 0
+    lease_until    BIGINT NOT NULL DEFAULT 0,
+    -- The outbox: the bus has the events up to this one. Those after it wait in the log.
+    delivered_seq  BIGINT NOT NULL DEFAULT 0,
+    -- Since when something waits for the bus; none when nothing does. An append that finds it set leaves it.
+    waiting_since  BIGINT
     -- Room in every page, so that an append changes the row in place and touches no index.
 ) WITH (fillfactor = 50);
-CREATE INDEX run_heads_open ON run_heads (run_no) WHERE open;
+CREATE INDEX run_heads_open    ON run_heads (run_no) WHERE open;
+CREATE INDEX run_heads_waiting ON run_heads (waiting_since, run_no) WHERE waiting_since IS NOT NULL;
 
 -- The log. Never changed; deleted only with its run.
 CREATE TABLE events (
-    -- In the order of storing; what waits in the outbox has it as its key.
-    position         BIGINT GENERATED ALWAYS AS IDENTITY,
     run_no           BIGINT NOT NULL,
     run_seq          BIGINT NOT NULL,
     -- What only one event of the run can take: the slot of events that end or decide something, else the name,
@@ -65,14 +71,7 @@ CREATE TABLE events (
 );
 CREATE UNIQUE INDEX events_by_takes ON events (run_no, takes);
 
--- Events that the bus has not taken yet.
-CREATE TABLE outbox (
-    position  BIGINT PRIMARY KEY,
-    run_no    BIGINT NOT NULL,
-    run_seq   BIGINT NOT NULL
-);
-
--- Runs that a relay delivers or that wait after a failure; no row for all others.
+-- Runs whose events a relay has or that wait after a failure; no row for all others.
 CREATE TABLE outbox_runs (
     run_no         BIGINT PRIMARY KEY,
     relay          TEXT COLLATE "C",
@@ -83,15 +82,23 @@ CREATE TABLE outbox_runs (
     from_seq       BIGINT NOT NULL
 );
 
+-- Events that were given up.
 CREATE TABLE dead_letters (
-    position     BIGINT PRIMARY KEY,
     run_no       BIGINT NOT NULL,
     run_seq      BIGINT NOT NULL,
     failures     BIGINT NOT NULL,
     error        TEXT NOT NULL,
-    given_up_at  BIGINT NOT NULL
+    given_up_at  BIGINT NOT NULL,
+    PRIMARY KEY (run_no, run_seq)
 );
-CREATE INDEX dead_letters_by_run ON dead_letters (run_no);
+CREATE INDEX dead_letters_by_time ON dead_letters (given_up_at);
+
+-- Dead letters that wait for the bus again.
+CREATE TABLE outbox_repeats (
+    run_no   BIGINT NOT NULL,
+    run_seq  BIGINT NOT NULL,
+    PRIMARY KEY (run_no, run_seq)
+);
 
 -- Plans by content.
 CREATE TABLE plans (

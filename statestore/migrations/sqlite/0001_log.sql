@@ -35,9 +35,14 @@ CREATE TABLE run_heads (
     open           INTEGER NOT NULL DEFAULT TRUE,
     fence          INTEGER NOT NULL DEFAULT 0,
     lease_holder   TEXT,
-    lease_until    INTEGER NOT NULL DEFAULT 0
+    lease_until    INTEGER NOT NULL DEFAULT 0,
+    -- The outbox: the bus has the events up to this one. Those after it wait in the log.
+    delivered_seq  INTEGER NOT NULL DEFAULT 0,
+    -- Since when something waits for the bus; none when nothing does. An append that finds it set leaves it.
+    waiting_since  INTEGER
 ) STRICT;
-CREATE INDEX run_heads_open ON run_heads (run_no) WHERE open;
+CREATE INDEX run_heads_open    ON run_heads (run_no) WHERE open;
+CREATE INDEX run_heads_waiting ON run_heads (waiting_since, run_no) WHERE waiting_since IS NOT NULL;
 
 -- The log. Never changed; deleted only with its run.
 CREATE TABLE events (
@@ -63,14 +68,7 @@ CREATE TABLE events (
 CREATE UNIQUE INDEX events_by_place ON events (run_no, run_seq);
 CREATE UNIQUE INDEX events_by_takes ON events (run_no, takes);
 
--- Events that the bus has not taken yet.
-CREATE TABLE outbox (
-    position  INTEGER PRIMARY KEY,
-    run_no    INTEGER NOT NULL,
-    run_seq   INTEGER NOT NULL
-) STRICT;
-
--- Runs that a relay delivers or that wait after a failure; no row for all others.
+-- Runs whose events a relay has or that wait after a failure; no row for all others.
 CREATE TABLE outbox_runs (
     run_no         INTEGER PRIMARY KEY,
     relay          TEXT,
@@ -81,15 +79,23 @@ CREATE TABLE outbox_runs (
     from_seq       INTEGER NOT NULL
 ) STRICT;
 
+-- Events that were given up.
 CREATE TABLE dead_letters (
-    position     INTEGER PRIMARY KEY,
     run_no       INTEGER NOT NULL,
     run_seq      INTEGER NOT NULL,
     failures     INTEGER NOT NULL,
     error        TEXT    NOT NULL,
-    given_up_at  INTEGER NOT NULL
-) STRICT;
-CREATE INDEX dead_letters_by_run ON dead_letters (run_no);
+    given_up_at  INTEGER NOT NULL,
+    PRIMARY KEY (run_no, run_seq)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX dead_letters_by_time ON dead_letters (given_up_at);
+
+-- Dead letters that wait for the bus again.
+CREATE TABLE outbox_repeats (
+    run_no   INTEGER NOT NULL,
+    run_seq  INTEGER NOT NULL,
+    PRIMARY KEY (run_no, run_seq)
+) STRICT, WITHOUT ROWID;
 
 -- Plans by content.
 CREATE TABLE plans (

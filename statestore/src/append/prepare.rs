@@ -25,6 +25,8 @@ pub(crate) struct PreparedAppend {
     pub(crate) tenant_id: TenantId,
     pub(crate) run_id: RunId,
     pub(crate) entries: Vec<Entry>,
+    /// The size of all payloads.
+    pub(crate) bytes: usize,
     pub(crate) emitted_by: Arc<str>,
     pub(crate) append_as: AppendAs,
     pub(crate) fence: Option<Fence>,
@@ -69,6 +71,7 @@ impl PreparedAppend {
             tenant_id: request.tenant_id,
             run_id: request.run_id,
             entries,
+            bytes,
             emitted_by: request.emitted_by,
             append_as: request.append_as,
             fence: request.fence,

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use engine_core::event::{Event, IdempotencyKey};
-use engine_core::port::store::{Appended, CheckpointRecord, Created, NewLease, StoredEvent};
+use engine_core::port::store::{Appended, CheckpointRecord, Created, StoredEvent};
 use engine_core::{Result, RunId, TenantId, Timestamp};
 
 use super::job::{AppendJob, CreateJob, LogJob};
@@ -14,6 +14,9 @@ use super::queue::Group;
 use crate::append::{Changes, Entry, Head, Holder, Placement, PreparedRun, Ruling, Taken, no_such_run, rule};
 use crate::retry::Failure;
 use crate::wake::Wakeups;
+
+/// Larger appends are not kept in memory for those who follow the run: they read them.
+const HANDED_OUT_BYTES: usize = 64 * 1024;
 
 /// What a group needs of a database. Everything between `begin` and `commit` is one transaction.
 pub(crate) trait Database: Send + 'static {
@@ -31,7 +34,7 @@ pub(crate) trait Database: Send + 'static {
         names: Option<&[Arc<str>]>,
     ) -> impl Future<Output = Result<Taken, Failure>> + Send;
 
-    /// Makes runs, without their first event; their numbers, in order.
+    /// Numbers for new runs, in order. They are there once `write` has written them, or before.
     fn create(
         &mut self,
         runs: &[&PreparedRun],
@@ -91,13 +94,13 @@ pub(crate) enum Wanted {
 pub(crate) struct Writes<'a> {
     pub(crate) now: Timestamp,
     pub(crate) events: Vec<EventRow<'a>>,
-    /// Runs with new events, new runs included.
+    /// Runs with new events, new runs included, in the order of their numbers.
     pub(crate) heads: Vec<HeadRow>,
     pub(crate) changes: Vec<(i64, Changes)>,
     pub(crate) checkpoints: Vec<(i64, &'a CheckpointRow)>,
-    /// Leases that new runs are made with.
-    pub(crate) leases: Vec<(i64, &'a NewLease)>,
-    /// Runs with new events, each once.
+    /// New runs.
+    pub(crate) made: Vec<(i64, &'a PreparedRun)>,
+    /// The runs of `heads`, in the same order.
     pub(crate) runs: Vec<RunId>,
 }
 
@@ -155,6 +158,21 @@ impl<D> Log<D> {
     pub(crate) fn new(database: D, wakeups: Arc<Wakeups>) -> Self {
         Self { database, names: Names::default(), wakeups }
     }
+
+    /// Gives what was stored to those who follow the runs in this process: they need not read it.
+    fn hand_out(&self, jobs: &[LogJob]) {
+        for job in jobs {
+            let LogJob::Append(AppendJob { call, answer: Some(Ok(Appended::Stored(stored))), .. }) = job
+            else {
+                continue;
+            };
+            if call.bytes <= HANDED_OUT_BYTES && self.wakeups.is_followed(&call.run_id) {
+                let fresh = stored.iter().filter(|event| event.fresh);
+                let events = fresh.map(|stored| Arc::new(stored.event.clone())).collect();
+                self.wakeups.hand_out(&call.run_id, events);
+            }
+        }
+    }
 }
 
 impl<D: Database> Group for Log<D> {
@@ -168,6 +186,7 @@ impl<D: Database> Group for Log<D> {
             }
             result => result?,
         };
+        self.hand_out(jobs);
         self.wakeups.stored(runs.iter().map(|(run_id, last)| (run_id, *last)));
         Ok(())
     }
@@ -338,10 +357,10 @@ fn writes<'a>(
 ) -> Writes<'a> {
     let mut events = Vec::new();
     let mut checkpoints = Vec::new();
-    let mut leases = Vec::new();
+    let mut made = Vec::new();
     for job in creates {
         if let Some(run) = touched.get(&job.run.run_id).filter(|run| run.new) {
-            leases.extend(job.run.lease.as_ref().map(|lease| (run.head.run_no, lease)));
+            made.push((run.head.run_no, &job.run));
             let (run_no, key) = (run.head.run_no, job.run.queued.key(&run.head));
             let (entry, emitted_by) = (&job.run.queued, &job.run.emitted_by);
             events.push(EventRow { run_no, run_seq: 1, key, entry, emitted_by });
@@ -363,18 +382,20 @@ fn writes<'a>(
             checkpoints.push((run.head.run_no, checkpoint));
         }
     }
-    let wrote = || touched.values().filter(|run| run.wrote);
+    let mut wrote: Vec<&Touched> = touched.values().filter(|run| run.wrote).collect();
+    wrote.sort_unstable_by_key(|run| run.head.run_no);
     Writes {
         now,
         events,
-        heads: wrote().map(|run| HeadRow::from(&run.head)).collect(),
-        changes: wrote()
+        heads: wrote.iter().map(|run| HeadRow::from(&run.head)).collect(),
+        changes: wrote
+            .iter()
             .filter(|run| !run.changes.is_empty())
             .map(|run| (run.head.run_no, run.changes.clone()))
             .collect(),
         checkpoints,
-        leases,
-        runs: wrote().map(|run| run.head.run_id.clone()).collect(),
+        made,
+        runs: wrote.iter().map(|run| run.head.run_id.clone()).collect(),
     }
 }
 

@@ -67,7 +67,7 @@ impl Job for LogJob {
 
     fn bytes(&self) -> usize {
         match self {
-            Self::Append(job) => job.call.entries.iter().map(|entry| entry.payload.len()).sum(),
+            Self::Append(job) => job.call.bytes,
             Self::Create(job) => job.run.queued.payload.len(),
         }
     }

@@ -116,8 +116,7 @@ impl<G: Group> Writer<G> {
                     backoff = Backoff::new();
                     self.note_outage(None);
                     jobs.drain(..).for_each(Job::acknowledge);
-                    // Whoever was woken goes first: what it writes next comes into the next group, not the one after.
-                    tokio::task::yield_now().await;
+                    self.let_others_go_first().await;
                 }
                 Err(failure) if failure.away => {
                     tracing::warn!(error = %failure.error, "the store is away; its writers wait");
@@ -128,6 +127,19 @@ impl<G: Group> Writer<G> {
             }
         }
         self.group.close().await;
+    }
+
+    /// Lets those run who were just answered, while they bring more to write: it comes into the next group, not the one
+    /// after. Nobody waits for anybody: when nothing came, it goes on.
+    async fn let_others_go_first(&self) {
+        const ROUNDS: usize = 16;
+        for _ in 0..ROUNDS {
+            let before = self.waiting.len();
+            tokio::task::yield_now().await;
+            if self.waiting.len() == before {
+                return;
+            }
+        }
     }
 
     /// Takes all that waits; waits for the first when there is nothing. `false` when nothing will come any more.

@@ -39,7 +39,8 @@ impl SignalInbox for MemoryStore {
 
     async fn awaited(&self, limit: usize) -> Result<Vec<RunId>> {
         let state = self.state();
-        let mut waiting: Vec<&Run> = state.runs.values().filter(|run| !run.signals.is_empty()).collect();
+        let awaited = |run: &&Run| run.signals.iter().any(|signal| !run.is_decided(&signal.signal_id));
+        let mut waiting: Vec<&Run> = state.runs.values().filter(awaited).collect();
         waiting.sort_by_key(|run| run.head.run_no);
         Ok(waiting.into_iter().take(limit.min(page::ROWS)).map(|run| run.head.run_id.clone()).collect())
     }

@@ -35,8 +35,7 @@ impl State {
                     let event = entry.into_event(&run.head, run_seq, key, &call.emitted_by, now);
                     run.keep(event.clone(), changes);
                     if outbox {
-                        self.made += 1;
-                        self.outbox.add(self.made, &run.head.run_id, run_seq);
+                        self.outbox.add(&run.head.run_id, run_seq);
                     }
                     stored.push(StoredEvent { event, fresh: true });
                 }

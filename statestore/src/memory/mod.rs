@@ -48,7 +48,7 @@ struct State {
     plans: HashMap<(TenantId, String), Arc<str>>,
     answers: HashMap<(TenantId, RequestKey), (Arc<str>, Timestamp)>,
     outbox: outbox::Rows,
-    /// Counts runs and events, so that what is oldest can be told.
+    /// Counts runs.
     made: u64,
 }
 

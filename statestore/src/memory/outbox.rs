@@ -1,6 +1,6 @@
 //! Events on their way to the bus.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 use async_trait::async_trait;
 use engine_core::port::store::{
@@ -11,14 +11,26 @@ use engine_core::{Result, RunId, Timestamp};
 use super::{MemoryStore, State};
 use crate::{content, page};
 
-/// What waits, by position, and the runs that a relay has or that wait after a failure.
+/// What waits, and what was given up, oldest first.
 #[derive(Default)]
 pub(super) struct Rows {
-    waiting: BTreeMap<u64, (RunId, u64)>,
+    waiting: HashMap<RunId, Waiting>,
     runs: HashMap<RunId, RunState>,
-    dead: BTreeMap<u64, Dead>,
+    dead: Vec<Dead>,
+    /// So many times a run went to the end of the queue.
+    queued: u64,
 }
 
+/// A run with events that wait.
+#[derive(Clone, Debug, Default)]
+struct Waiting {
+    /// Its place in the queue.
+    turn: u64,
+    /// Its places in the log, in order.
+    events: BTreeSet<u64>,
+}
+
+/// A run that a relay has or that waits after a failure.
 #[derive(Clone, Debug, Default)]
 struct RunState {
     relay: Option<String>,
@@ -39,22 +51,34 @@ struct Dead {
 }
 
 impl Rows {
-    pub(super) fn add(&mut self, position: u64, run_id: &RunId, run_seq: u64) {
-        self.waiting.insert(position, (run_id.clone(), run_seq));
+    pub(super) fn add(&mut self, run_id: &RunId, run_seq: u64) {
+        self.queued += 1;
+        let turn = self.queued;
+        let waiting = self.waiting.entry(run_id.clone()).or_insert(Waiting { turn, ..Waiting::default() });
+        waiting.events.insert(run_seq);
     }
 
     pub(super) fn has(&self, run_id: &RunId) -> bool {
-        self.waiting.values().any(|(waiting, _)| waiting == run_id)
+        self.waiting.contains_key(run_id)
     }
 
     pub(super) fn forget(&mut self, run_id: &RunId) {
-        self.waiting.retain(|_, (waiting, _)| waiting != run_id);
-        self.dead.retain(|_, dead| dead.run_id != *run_id);
+        self.waiting.remove(run_id);
+        self.dead.retain(|dead| dead.run_id != *run_id);
         self.runs.remove(run_id);
     }
 
-    fn delivered(&mut self, run_id: &RunId, up_to_seq: u64) {
-        self.waiting.retain(|_, (waiting, run_seq)| waiting != run_id || *run_seq > up_to_seq);
+    /// Takes events out; a run of which more waits goes to the end of the queue. Whether the last of them was there.
+    fn delivered(&mut self, run_id: &RunId, up_to_seq: u64) -> bool {
+        let Some(waiting) = self.waiting.get_mut(run_id) else { return false };
+        let there = waiting.events.contains(&up_to_seq);
+        waiting.events.retain(|run_seq| *run_seq > up_to_seq);
+        self.queued += 1;
+        waiting.turn = self.queued;
+        if waiting.events.is_empty() {
+            self.waiting.remove(run_id);
+        }
+        there
     }
 }
 
@@ -76,9 +100,14 @@ impl Outbox for MemoryStore {
             let run = state.outbox.runs.get(run_id);
             run.is_none_or(|run| run.claimed_until <= now && run.not_before <= now)
         };
-        let limit = request.limit.min(page::ROWS);
-        let rows: Vec<(RunId, u64)> =
-            state.outbox.waiting.values().filter(|(run_id, _)| free(run_id)).take(limit).cloned().collect();
+        let mut queue: Vec<(&RunId, &Waiting)> =
+            state.outbox.waiting.iter().filter(|(run_id, _)| free(run_id)).collect();
+        queue.sort_unstable_by_key(|(_, waiting)| waiting.turn);
+        let rows: Vec<(RunId, u64)> = queue
+            .into_iter()
+            .flat_map(|(run_id, waiting)| waiting.events.iter().map(|run_seq| (run_id.clone(), *run_seq)))
+            .take(request.limit.min(page::ROWS))
+            .collect();
         let mut entries = Vec::with_capacity(rows.len());
         for (run_id, run_seq) in rows {
             let run = state.outbox.runs.entry(run_id.clone()).or_default();
@@ -122,15 +151,10 @@ impl Outbox for MemoryStore {
             }
             NextTry::Never => {
                 outbox.runs.remove(&failed.run_id);
-                outbox.delivered(&failed.run_id, before);
-                let given_up = (failed.run_id.clone(), failed.run_seq);
-                let position =
-                    outbox.waiting.iter().find(|(_, row)| **row == given_up).map(|(place, _)| *place);
-                if let Some(position) = position {
-                    outbox.waiting.remove(&position);
-                    let (run_id, run_seq) = given_up;
+                if outbox.delivered(&failed.run_id, failed.run_seq) {
+                    let (run_id, run_seq) = (failed.run_id, failed.run_seq);
                     let error = content::without_nul(&failed.error);
-                    outbox.dead.insert(position, Dead { run_id, run_seq, failures, error, given_up_at: now });
+                    outbox.dead.push(Dead { run_id, run_seq, failures, error, given_up_at: now });
                 }
             }
         }
@@ -139,7 +163,7 @@ impl Outbox for MemoryStore {
 
     async fn dead_letters(&self, limit: usize) -> Result<Vec<DeadLetter>> {
         let state = self.state();
-        let letters = state.outbox.dead.values().take(limit.min(page::ROWS)).filter_map(|dead| {
+        let letters = state.outbox.dead.iter().take(limit.min(page::ROWS)).filter_map(|dead| {
             let OutboxEntry { tenant_id, event, failures } =
                 state.entry(&dead.run_id, dead.run_seq, dead.failures)?;
             let (error, given_up_at) = (dead.error.clone(), dead.given_up_at);
@@ -154,14 +178,14 @@ impl Outbox for MemoryStore {
         let outbox = &mut guard.outbox;
         let dead = std::mem::take(&mut outbox.dead);
         let mut replayed = 0;
-        for (position, letter) in dead {
+        for letter in dead {
             // Not while a relay has the run: it would acknowledge what it was never given.
             let claimed = outbox.runs.get(&letter.run_id).is_some_and(|run| run.claimed_until > now);
             if !claimed && run_id.is_none_or(|run_id| letter.run_id == *run_id) {
-                outbox.add(position, &letter.run_id, letter.run_seq);
+                outbox.add(&letter.run_id, letter.run_seq);
                 replayed += 1;
             } else {
-                outbox.dead.insert(position, letter);
+                outbox.dead.push(letter);
             }
         }
         Ok(replayed)

@@ -60,8 +60,7 @@ impl RunRegistry for MemoryStore {
         state.by_identity.insert(identity, run_id.clone());
         state.runs.insert(run_id.clone(), run);
         if self.shared.outbox {
-            let position = state.made;
-            state.outbox.add(position, &run_id, 1);
+            state.outbox.add(&run_id, 1);
         }
         Ok(Created { run_id, fresh: true, queued: Some(Box::new(queued)) })
     }

@@ -1,12 +1,11 @@
 //! The statements of a group commit. Rows go in many at a time, as arrays: one statement serves any number.
 
-use std::collections::HashMap;
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use engine_core::event::Event;
 use engine_core::port::Clock;
-use engine_core::port::store::NewLease;
 use engine_core::{RunId, TenantId, Timestamp};
 use sqlx::{AssertSqlSafe, Connection as _, Row as _};
 
@@ -27,6 +26,11 @@ pub(super) struct Batch {
     read_heads: Arc<str>,
     /// Shared with the connection that makes runs: what that has made, this one need not look for.
     heads: Arc<Mutex<Heads>>,
+    /// Numbers that no run has yet.
+    numbers: VecDeque<i64>,
+    /// Whether the last statement was refused because what was remembered is not true: the connection is fine, and the
+    /// next transaction looks for itself.
+    refused: bool,
     /// Where this transaction's runs stand as far as is known, while they are not locked.
     expected: Option<Vec<Head>>,
     time: ServerTime,
@@ -78,6 +82,8 @@ impl Batch {
             outbox,
             read_heads: read_heads.into(),
             heads,
+            numbers: VecDeque::new(),
+            refused: false,
             expected: None,
             time: ServerTime { clock, asked: None },
         }
@@ -100,20 +106,20 @@ impl Batch {
         Ok(())
     }
 
-    /// Leases that new runs are made with.
-    async fn write_leases(&mut self, leases: &[(i64, &NewLease)], now: Timestamp) -> Result<(), Failure> {
-        sqlx::query(
-            "UPDATE run_heads h SET fence = 1, lease_holder = u.holder, lease_until = u.until
-             FROM unnest($1::bigint[], $2::text[], $3::bigint[]) AS u (run_no, holder, until)
-             WHERE h.run_no = u.run_no",
-        )
-        .bind(column(leases, |(run_no, _)| *run_no))
-        .bind(column(leases, |(_, lease)| lease.holder.as_str()))
-        .bind(column(leases, |(_, lease)| now.plus_millis(lease.duration_ms).as_millis()))
-        .execute(self.connection().await?)
-        .await
-        .map_err(broken)?;
-        Ok(())
+    /// Numbers for new runs; the server is asked for many at a time.
+    async fn numbers(&mut self, count: usize) -> Result<Vec<i64>, Failure> {
+        const AT_ONCE: i64 = 256;
+        while self.numbers.len() < count {
+            let found = sqlx::query("SELECT nextval('run_numbers') FROM generate_series(1, $1)")
+                .bind(AT_ONCE)
+                .fetch_all(self.connection().await?)
+                .await
+                .map_err(broken)?;
+            for row in &found {
+                self.numbers.push_back(row.try_get(0).map_err(broken)?);
+            }
+        }
+        Ok(self.numbers.drain(..count).collect())
     }
 
     /// Locks the runs of this transaction, unless they are locked; refuses when they stand elsewhere than was thought.
@@ -191,7 +197,8 @@ impl Database for Batch {
             let heads = self.known_heads();
             runs.iter().map(|run_id| heads.get(run_id).cloned()).collect()
         };
-        if let (Some(known), Some(now), true) = (known, self.time.now(), identities.is_empty()) {
+        let trusting = !std::mem::take(&mut self.refused);
+        if let (Some(known), Some(now), true) = (known, self.time.now(), trusting) {
             self.expected = Some(known.clone());
             return Ok(Begun { now, heads: known, identities: Vec::new() });
         }
@@ -226,69 +233,56 @@ impl Database for Batch {
         holders_in(&found)
     }
 
-    async fn create(&mut self, runs: &[&PreparedRun], now: Timestamp) -> Result<Vec<i64>, Failure> {
-        self.lock().await?;
-        let found = sqlx::query(
-            "INSERT INTO runs (run_id, identity, tenant_id, plan_id, plan_version, plan_hash, correlation_id,
-                source_run_id, status, created_at)
-             SELECT u.run_id, u.identity, u.tenant_id, u.plan_id, u.plan_version, u.plan_hash, u.correlation_id,
-                u.source_run_id, 'PENDING', $9
-             FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[])
-                AS u (run_id, identity, tenant_id, plan_id, plan_version, plan_hash, correlation_id,
-                source_run_id)
-             ORDER BY u.tenant_id, u.identity ON CONFLICT (tenant_id, identity) DO NOTHING RETURNING run_no, run_id",
-        )
-        .bind(column(runs, |run| run.run_id.as_str()))
-        .bind(column(runs, |run| &*run.identity))
-        .bind(column(runs, |run| run.tenant_id.as_str()))
-        .bind(column(runs, |run| &*run.plan_id))
-        .bind(column(runs, |run| run.plan_version.as_str()))
-        .bind(column(runs, |run| &*run.plan_hash))
-        .bind(column(runs, |run| &*run.correlation_id))
-        .bind(column(runs, |run| run.source_run_id.as_ref().map(RunId::as_str)))
-        .bind(now.as_millis())
-        .fetch_all(self.connection().await?)
-        .await
-        .map_err(broken)?;
-        let mut numbers: HashMap<String, i64> = HashMap::with_capacity(found.len());
-        for row in &found {
-            numbers.insert(row.try_get(1).map_err(broken)?, row.try_get(0).map_err(broken)?);
-        }
-        let number = |run: &&PreparedRun| numbers.get(run.run_id.as_str()).copied();
-        // Another process has made one of them since this transaction looked; the next try finds it.
-        let made = || Failure::away("another process made the same run at the same moment");
-        let numbers: Vec<i64> = runs.iter().map(number).collect::<Option<_>>().ok_or_else(made)?;
-        runs.iter().zip(&numbers).for_each(|(run, run_no)| self.known_heads().keep(run.head(*run_no)));
-        Ok(numbers)
+    async fn create(&mut self, runs: &[&PreparedRun], _: Timestamp) -> Result<Vec<i64>, Failure> {
+        self.numbers(runs.len()).await
     }
 
     async fn write(&mut self, writes: &Writes<'_>, then_commit: bool) -> Result<(), Failure> {
         let mut portions = portions(&writes.events).peekable();
         let mut portion = portions.next().unwrap_or_default();
-        let at_once = then_commit && portions.peek().is_none() && writes.checkpoints.is_empty();
+        let all_made = writes.made.len() == writes.heads.len();
+        let at_once = then_commit
+            && portions.peek().is_none()
+            && writes.checkpoints.is_empty()
+            && (all_made || writes.made.is_empty());
         if !at_once {
             self.lock().await?;
         }
         // What is stored by one statement alone needs no other to begin and end a transaction.
         let expected = self.expected.take();
-        let (now, outbox, channel) = (writes.now, self.outbox, self.settings.channel().to_owned());
-        let channel = channel.as_str();
-        let author = self.settings.author().to_owned();
-        let author = author.as_str();
+        let (channel, author) = (self.settings.channel().to_owned(), self.settings.author().to_owned());
+        let insert = Insert {
+            events: &[],
+            heads: &[],
+            changes: &[],
+            runs: &[],
+            made: &[],
+            expected: None,
+            now: writes.now,
+            outbox: self.outbox,
+            channel: &channel,
+            author: &author,
+        };
         while portions.peek().is_some() {
-            let (heads, changes, runs, expected) = (&[][..], &[][..], &[][..], &[][..]);
-            let part =
-                Insert { events: portion, heads, changes, runs, expected, now, outbox, channel, author };
-            part.run(self.connection().await?).await?;
+            Insert { events: portion, ..insert }.run(self.connection().await?).await?;
             portion = portions.next().unwrap_or_default();
         }
-        let Writes { heads, changes, runs, .. } = writes;
+        let Writes { heads, changes, runs, made, .. } = writes;
         let alone = expected.is_some();
-        let expected = expected.as_deref().unwrap_or_default();
-        let last = Insert { events: portion, heads, changes, runs, expected, now, outbox, channel, author };
-        last.run(self.connection().await?).await?;
-        if !writes.leases.is_empty() {
-            self.write_leases(&writes.leases, writes.now).await?;
+        // Nobody can have moved a run that is new.
+        let expected = expected.as_deref().filter(|_| made.is_empty());
+        let stored = Insert { events: portion, heads, changes, runs, made, expected, ..insert }
+            .run(self.connection().await?)
+            .await;
+        if let Err(failure) = stored {
+            self.refused = alone && failure.stale;
+            if made.is_empty() {
+                self.known_heads().forget();
+            }
+            return Err(failure);
+        }
+        for (run_no, run) in made {
+            self.known_heads().keep(run.head(*run_no));
         }
         for (run_no, row) in &writes.checkpoints {
             insert_checkpoint(self.connection().await?, *run_no, row, writes.now).await?;
@@ -308,11 +302,13 @@ impl Database for Batch {
     }
 
     async fn rollback(&mut self) {
-        // Whether the connection is still good is not known, nor what was committed: the next transaction has a new one
-        // and looks for itself.
-        self.connection = None;
+        // Otherwise it is not known whether the connection is still good, nor what was committed: the next transaction
+        // has a new one and looks for itself.
+        if !self.refused {
+            self.connection = None;
+            self.known_heads().forget();
+        }
         self.expected = None;
-        self.known_heads().forget();
     }
 
     async fn close(self) {

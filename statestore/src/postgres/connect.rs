@@ -56,9 +56,16 @@ impl Settings {
         &self.author
     }
 
-    /// One connection.
+    /// A connection for the log.
     pub(super) async fn connect(&self) -> Result<Connection, Failure> {
-        self.connection.connect().await.map_err(|error| self.cannot_connect(error))
+        // The writer finds every row by its key. Before the database has counted a table's rows it would rather read the
+        // whole table, and keeps to that plan while the table grows.
+        const BY_KEY: [(&str, &str); 3] =
+            [("enable_seqscan", "off"), ("enable_hashjoin", "off"), ("enable_mergejoin", "off")];
+        // Planning takes longer than such a plan, which is the same whatever the values.
+        const PLANNED_ONCE: [(&str, &str); 1] = [("plan_cache_mode", "force_generic_plan")];
+        let options = self.connection.clone().options(BY_KEY).options(PLANNED_ONCE);
+        options.connect().await.map_err(|error| self.cannot_connect(error))
     }
 
     /// Connections for everything but the log, opened when they are needed.

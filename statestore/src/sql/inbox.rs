@@ -83,7 +83,8 @@ impl SignalInbox for Store {
         self.read(move |connection| {
             Box::pin(async move {
                 let found = sqlx::query(
-                    "SELECT r.run_id FROM runs r WHERE r.run_no IN (SELECT s.run_no FROM signals s)
+                    "SELECT r.run_id FROM runs r WHERE r.run_no IN (SELECT s.run_no FROM signals s WHERE NOT EXISTS
+                     (SELECT 1 FROM events e WHERE e.run_no = s.run_no AND e.takes = '|signal|' || s.signal_id))
                      ORDER BY r.run_no LIMIT $1",
                 )
                 .bind(limit(most, page::ROWS))

@@ -1,4 +1,5 @@
-//! Events on their way to the bus.
+//! Events on their way to the bus. The log is the outbox: an event waits as soon as it is stored, and the head of its run,
+//! which is written with it, says from where on.
 
 use std::collections::BTreeMap;
 
@@ -29,13 +30,12 @@ impl Outbox for Store {
 
     async fn acknowledge(&self, delivered: Delivered) -> Result<()> {
         content::check_name("relay", &delivered.relay)?;
-        self.write(move |connection, _| {
+        self.write(move |connection, now| {
             let delivered = delivered.clone();
             Box::pin(async move {
                 if let Some(mine) = claimed(connection, &delivered.run_id, &delivered.relay).await? {
-                    remove(connection, &mine, delivered.up_to_seq).await?;
-                    let sql = "DELETE FROM outbox_runs WHERE run_no = $1";
-                    sqlx::query(sql).bind(mine.run_no).execute(&mut *connection).await.map_err(broken)?;
+                    give_back(connection, mine.run_no).await?;
+                    remove(connection, now, &mine, delivered.up_to_seq).await?;
                 }
                 Ok(())
             })
@@ -54,7 +54,7 @@ impl Outbox for Store {
                 let sql = format!(
                     "SELECT {}, {}, d.failures, d.error, d.given_up_at FROM dead_letters d
                      JOIN events e ON e.run_no = d.run_no AND e.run_seq = d.run_seq JOIN runs r ON r.run_no = d.run_no
-                     ORDER BY d.position LIMIT $1",
+                     ORDER BY d.given_up_at, d.run_no, d.run_seq LIMIT $1",
                     EVENT,
                     rows::FACTS
                 );
@@ -71,36 +71,13 @@ impl Outbox for Store {
 
     async fn replay(&self, run_id: Option<&RunId>) -> Result<u64> {
         let run_id = run_id.cloned();
-        self.write(move |connection, now| {
-            let run_id = run_id.clone();
-            Box::pin(async move {
-                lock_outbox(connection).await?;
-                let (all, run_id) = (run_id.is_none(), run_id.as_ref().map_or("", RunId::as_str).to_owned());
-                // Not while a relay has the run: it would acknowledge what it was never given.
-                let chosen = "($1 OR run_no = (SELECT run_no FROM runs WHERE run_id = $2)) AND NOT EXISTS
-                    (SELECT 1 FROM outbox_runs q WHERE q.run_no = dead_letters.run_no AND q.claimed_until > $3)";
-                let add = format!(
-                    "INSERT INTO outbox (position, run_no, run_seq)
-                     SELECT position, run_no, run_seq FROM dead_letters WHERE {chosen}"
-                );
-                let remove = format!("DELETE FROM dead_letters WHERE {chosen}");
-                let mut replayed = 0;
-                for sql in [add, remove] {
-                    let done = sqlx::query(AssertSqlSafe(sql))
-                        .bind(all)
-                        .bind(run_id.clone())
-                        .bind(now.as_millis())
-                        .execute(&mut *connection)
-                        .await
-                        .map_err(broken)?;
-                    replayed = done.rows_affected();
-                }
-                Ok(replayed)
-            })
-        })
-        .await
+        self.write(move |connection, now| Box::pin(replay(connection, now, run_id.clone()))).await
     }
 }
+
+/// Whether nobody has run `h` and it need not wait.
+const FREE: &str = "NOT EXISTS (SELECT 1 FROM outbox_runs q WHERE q.run_no = h.run_no
+    AND (q.claimed_until > $1 OR q.not_before > $1))";
 
 /// Finds what waits of runs that are free, and claims these runs. One relay at a time does this: what it sees of a free
 /// run is then all that waits of it.
@@ -110,24 +87,36 @@ async fn claim(
     request: ClaimOutbox,
 ) -> Result<Vec<OutboxEntry>, Failure> {
     lock_outbox(connection).await?;
-    let sql = format!(
-        "SELECT {}, {}, COALESCE(q.failures, 0) FROM outbox o LEFT JOIN outbox_runs q ON q.run_no = o.run_no
-         JOIN events e ON e.run_no = o.run_no AND e.run_seq = o.run_seq JOIN runs r ON r.run_no = o.run_no
-         WHERE q.run_no IS NULL OR (q.claimed_until <= $1 AND q.not_before <= $1) ORDER BY o.position LIMIT $2",
-        EVENT,
+    let limit = limit(request.limit, page::ROWS);
+    let columns = format!(
+        "SELECT {EVENT}, {}, COALESCE((SELECT q.failures FROM outbox_runs q WHERE q.run_no = h.run_no), 0)",
         rows::FACTS
     );
-    let found = sqlx::query(AssertSqlSafe(sql))
-        .bind(now.as_millis())
-        .bind(limit(request.limit, page::ROWS))
-        .fetch_all(&mut *connection)
-        .await
-        .map_err(broken)?;
-    let entries = found.iter().map(entry).collect::<Result<Vec<OutboxEntry>, Failure>>()?;
+    // Repeats are older than all that was never delivered.
+    let repeats = format!(
+        "{columns} FROM outbox_repeats w JOIN run_heads h ON h.run_no = w.run_no JOIN runs r ON r.run_no = w.run_no
+         JOIN events e ON e.run_no = w.run_no AND e.run_seq = w.run_seq
+         WHERE {FREE} ORDER BY w.run_no, w.run_seq LIMIT $2"
+    );
+    let waiting = format!(
+        "{columns} FROM run_heads h JOIN runs r ON r.run_no = h.run_no
+         JOIN events e ON e.run_no = h.run_no AND e.run_seq > h.delivered_seq
+         WHERE h.waiting_since IS NOT NULL AND {FREE} ORDER BY h.waiting_since, h.run_no, e.run_seq LIMIT $2"
+    );
+    let mut entries = Vec::new();
     let mut first_of: BTreeMap<i64, u64> = BTreeMap::new();
-    for (row, entry) in found.iter().zip(&entries) {
-        let first = first_of.entry(row.try_get(RUN).map_err(broken)?).or_insert(u64::MAX);
-        *first = entry.event.run_seq.min(*first);
+    for sql in [repeats, waiting] {
+        let found = sqlx::query(AssertSqlSafe(sql))
+            .bind(now.as_millis())
+            .bind(limit - i64::try_from(entries.len()).unwrap_or(limit))
+            .fetch_all(&mut *connection)
+            .await
+            .map_err(broken)?;
+        for row in &found {
+            let entry = entry(row)?;
+            first_of.entry(row.try_get(RUN).map_err(broken)?).or_insert(entry.event.run_seq);
+            entries.push(entry);
+        }
     }
     for (run_no, first) in first_of {
         sqlx::query(
@@ -144,6 +133,40 @@ async fn claim(
         .map_err(broken)?;
     }
     Ok(entries)
+}
+
+/// Lets dead letters wait again, except those of runs that a relay has: it would acknowledge what it was never given.
+async fn replay(connection: &mut Connection, now: Timestamp, run_id: Option<RunId>) -> Result<u64, Failure> {
+    lock_outbox(connection).await?;
+    let (all, run_id) = (run_id.is_none(), run_id.as_ref().map_or("", RunId::as_str).to_owned());
+    let chosen = "($1 OR run_no = (SELECT run_no FROM runs WHERE run_id = $2)) AND NOT EXISTS
+        (SELECT 1 FROM outbox_runs q WHERE q.run_no = dead_letters.run_no AND q.claimed_until > $3)";
+    let statements = [
+        // A relay whose claim has run out may still come back.
+        format!(
+            "UPDATE outbox_runs SET relay = NULL WHERE run_no IN (SELECT run_no FROM dead_letters WHERE {chosen})"
+        ),
+        format!(
+            "UPDATE run_heads SET waiting_since = COALESCE(waiting_since, $3)
+             WHERE run_no IN (SELECT run_no FROM dead_letters WHERE {chosen})"
+        ),
+        format!(
+            "INSERT INTO outbox_repeats (run_no, run_seq) SELECT run_no, run_seq FROM dead_letters WHERE {chosen}"
+        ),
+        format!("DELETE FROM dead_letters WHERE {chosen}"),
+    ];
+    let mut replayed = 0;
+    for sql in statements {
+        let done = sqlx::query(AssertSqlSafe(sql))
+            .bind(all)
+            .bind(run_id.clone())
+            .bind(now.as_millis())
+            .execute(&mut *connection)
+            .await
+            .map_err(broken)?;
+        replayed = done.rows_affected();
+    }
+    Ok(replayed)
 }
 
 /// A run whose events a relay has.
@@ -170,28 +193,51 @@ async fn claimed(
     Ok(Some(Claimed { run_no: row.try_get(0).map_err(broken)?, from_seq: row.try_get(1).map_err(broken)? }))
 }
 
-/// Takes events out of the outbox up to a place.
-async fn remove(connection: &mut Connection, mine: &Claimed, up_to_seq: u64) -> Result<(), Failure> {
+/// Takes events out of the outbox up to a place. A run of which more waits goes to the end of the queue.
+async fn remove(
+    connection: &mut Connection,
+    now: Timestamp,
+    mine: &Claimed,
+    up_to_seq: u64,
+) -> Result<(), Failure> {
+    sqlx::query("DELETE FROM outbox_repeats WHERE run_no = $1 AND run_seq BETWEEN $2 AND $3")
+        .bind(mine.run_no)
+        .bind(mine.from_seq)
+        .bind(place(up_to_seq))
+        .execute(&mut *connection)
+        .await
+        .map_err(broken)?;
+    // An append changes this row too, so nothing is stored between looking for what waits and saying that nothing does.
     sqlx::query(
-        "DELETE FROM outbox WHERE position IN
-         (SELECT e.position FROM events e WHERE e.run_no = $1 AND e.run_seq BETWEEN $2 AND $3)",
+        "UPDATE run_heads SET
+            delivered_seq = CASE WHEN $2 > last_seq THEN last_seq WHEN $2 > delivered_seq THEN $2 ELSE delivered_seq END,
+            waiting_since = CASE WHEN last_seq > delivered_seq AND last_seq > $2
+                OR EXISTS (SELECT 1 FROM outbox_repeats w WHERE w.run_no = run_heads.run_no) THEN $3 END
+         WHERE run_no = $1",
     )
     .bind(mine.run_no)
-    .bind(mine.from_seq)
     .bind(place(up_to_seq))
+    .bind(now.as_millis())
     .execute(&mut *connection)
     .await
     .map_err(broken)?;
     Ok(())
 }
 
+/// Gives a claim back.
+async fn give_back(connection: &mut Connection, run_no: i64) -> Result<(), Failure> {
+    let sql = "DELETE FROM outbox_runs WHERE run_no = $1";
+    sqlx::query(sql).bind(run_no).execute(&mut *connection).await.map_err(broken)?;
+    Ok(())
+}
+
 async fn fail(connection: &mut Connection, now: Timestamp, failed: FailedDelivery) -> Result<(), Failure> {
     let Some(mine) = claimed(connection, &failed.run_id, &failed.relay).await? else { return Ok(()) };
-    remove(connection, &mine, failed.run_seq.saturating_sub(1)).await?;
     // Failures are those of the first event that waits; another one begins anew.
     let again = place(failed.run_seq) == mine.from_seq;
     match failed.next {
         NextTry::At(time) => {
+            remove(connection, now, &mine, failed.run_seq.saturating_sub(1)).await?;
             sqlx::query(
                 "UPDATE outbox_runs SET relay = NULL, claimed_until = 0, not_before = $2, from_seq = $3,
                  failures = CASE WHEN $4 THEN failures + 1 ELSE 1 END WHERE run_no = $1",
@@ -206,10 +252,11 @@ async fn fail(connection: &mut Connection, now: Timestamp, failed: FailedDeliver
         }
         NextTry::Never => {
             sqlx::query(
-                "INSERT INTO dead_letters (position, run_no, run_seq, failures, error, given_up_at)
-                 SELECT o.position, o.run_no, o.run_seq, CASE WHEN $5 THEN q.failures + 1 ELSE 1 END, $3, $4
-                 FROM events e JOIN outbox o ON o.position = e.position JOIN outbox_runs q ON q.run_no = o.run_no
-                 WHERE e.run_no = $1 AND e.run_seq = $2",
+                "INSERT INTO dead_letters (run_no, run_seq, failures, error, given_up_at)
+                 SELECT e.run_no, e.run_seq, CASE WHEN $5 THEN q.failures + 1 ELSE 1 END, $3, $4
+                 FROM events e JOIN run_heads h ON h.run_no = e.run_no JOIN outbox_runs q ON q.run_no = e.run_no
+                 WHERE e.run_no = $1 AND e.run_seq = $2 AND (e.run_seq > h.delivered_seq OR EXISTS
+                    (SELECT 1 FROM outbox_repeats w WHERE w.run_no = e.run_no AND w.run_seq = e.run_seq))",
             )
             .bind(mine.run_no)
             .bind(place(failed.run_seq))
@@ -219,10 +266,8 @@ async fn fail(connection: &mut Connection, now: Timestamp, failed: FailedDeliver
             .execute(&mut *connection)
             .await
             .map_err(broken)?;
-            let given_up = Claimed { run_no: mine.run_no, from_seq: place(failed.run_seq) };
-            remove(connection, &given_up, failed.run_seq).await?;
-            let sql = "DELETE FROM outbox_runs WHERE run_no = $1";
-            sqlx::query(sql).bind(mine.run_no).execute(&mut *connection).await.map_err(broken)?;
+            give_back(connection, mine.run_no).await?;
+            remove(connection, now, &mine, failed.run_seq).await?;
         }
     }
     Ok(())

@@ -14,7 +14,7 @@ use crate::page::{self, ListPlace, limit};
 use crate::retry::Failure;
 
 /// Tables whose rows belong to a run, and go with it.
-const BELONGING: [&str; 10] = [
+const BELONGING: [&str; 11] = [
     "claims",
     "signals",
     "snapshots",
@@ -22,6 +22,7 @@ const BELONGING: [&str; 10] = [
     "step_progress",
     "outbox_runs",
     "dead_letters",
+    "outbox_repeats",
     "events",
     "run_heads",
     "runs",
@@ -119,9 +120,9 @@ async fn list(
 
 async fn forget(connection: &mut Connection, request: ForgetRequest) -> Result<Vec<RunId>, Failure> {
     let found = sqlx::query(
-        "SELECT r.run_no, r.run_id FROM runs r WHERE r.ended_at < $1
+        "SELECT r.run_no, r.run_id FROM runs r JOIN run_heads h ON h.run_no = r.run_no
+         WHERE r.ended_at < $1 AND h.waiting_since IS NULL
          AND NOT EXISTS (SELECT 1 FROM runs d WHERE d.source_run_id = r.run_id AND d.tenant_id = r.tenant_id)
-         AND NOT EXISTS (SELECT 1 FROM events e JOIN outbox o ON o.position = e.position WHERE e.run_no = r.run_no)
          ORDER BY r.ended_at LIMIT $2",
     )
     .bind(request.ended_before.as_millis())

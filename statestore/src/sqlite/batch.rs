@@ -22,14 +22,11 @@ const ROWS: usize = 64;
 /// Parameters of a row of the log.
 const COLUMNS: usize = 13;
 
-/// Nobody else writes during a transaction, so its events have the last positions, without a gap.
-const OUTBOX: &str = "INSERT OR FAIL INTO outbox (position, run_no, run_seq) SELECT position, run_no, run_seq FROM events \
-    WHERE position > (SELECT MAX(position) FROM events) - ?";
-
 /// Where a run stands, whether it is new or not.
-const WRITE_HEAD: &str = "INSERT INTO run_heads (run_no, last_seq, decisions, ended, ahead_since) \
-    VALUES (?, ?, ?, ?, ?) ON CONFLICT (run_no) DO UPDATE SET last_seq = excluded.last_seq, \
+const WRITE_HEAD: &str = "INSERT INTO run_heads (run_no, last_seq, decisions, ended, ahead_since, waiting_since) \
+    VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (run_no) DO UPDATE SET last_seq = excluded.last_seq, \
     decisions = excluded.decisions, ended = excluded.ended, \
+    waiting_since = COALESCE(waiting_since, excluded.waiting_since), \
     ahead_since = CASE WHEN acted_seq < last_seq THEN ahead_since ELSE excluded.ahead_since END";
 
 /// The lease that a run is made with.
@@ -137,8 +134,9 @@ impl Batch {
     }
 
     fn write_head(&self, head: &HeadRow, now: Timestamp) -> Result<(), Failure> {
+        let (now, since) = (now.as_millis(), self.outbox.then(|| now.as_millis()));
         let values =
-            params![head.run_no, place(head.last_seq), place(head.decisions), head.ended, now.as_millis()];
+            params![head.run_no, place(head.last_seq), place(head.decisions), head.ended, now, since];
         self.statement(WRITE_HEAD)?.execute(values).map_err(refused)?;
         Ok(())
     }
@@ -311,13 +309,12 @@ impl Database for Batch {
 
     async fn write(&mut self, writes: &Writes<'_>, then_commit: bool) -> Result<(), Failure> {
         self.insert_events(&writes.events, writes.now)?;
-        if self.outbox {
-            self.statement(OUTBOX)?.execute([place(writes.events.len() as u64)]).map_err(refused)?;
-        }
         for head in &writes.heads {
             self.write_head(head, writes.now)?;
         }
-        for (run_no, lease) in &writes.leases {
+        for (run_no, lease) in
+            writes.made.iter().filter_map(|(run_no, run)| Some((run_no, run.lease.as_ref()?)))
+        {
             let until = writes.now.plus_millis(lease.duration_ms).as_millis();
             let values = params![lease.holder, until, run_no];
             self.statement(WRITE_LEASE)?.execute(values).map_err(refused)?;

@@ -8,8 +8,20 @@ use engine_core::RunId;
 use sqlx::Row as _;
 
 use super::{Connection, broken};
+use crate::page::count;
 use crate::retry::Failure;
-use crate::wake::{ANYWHERE, Wakeups};
+use crate::wake::Wakeups;
+
+/// Runs with events after a position, the last position, and the last place in the log. The sign keeps SQLite from
+/// reading a whole index in the order of runs: what is new is little, and together.
+const EVENTS_AFTER: &str = "SELECT r.run_id, n.last, n.place FROM \
+    (SELECT run_no, MAX(position) AS last, MAX(run_seq) AS place FROM events WHERE position > $1 GROUP BY +run_no) n \
+    JOIN runs r ON r.run_no = n.run_no";
+
+/// The same for signals, which have no place.
+const SIGNALS_AFTER: &str = "SELECT r.run_id, n.last, 0 FROM \
+    (SELECT run_no, MAX(position) AS last FROM signals WHERE position > $1 GROUP BY +run_no) n \
+    JOIN runs r ON r.run_no = n.run_no";
 
 /// Looks for news until nobody holds `wakeups` any more.
 pub(super) fn listen(connection: Connection, wakeups: &Arc<Wakeups>, every: Duration) {
@@ -53,39 +65,30 @@ impl Listener {
             let signals = self.number("SELECT COALESCE(MAX(position), 0) FROM signals").await?;
             self.seen = Some(Seen { data_version, events, signals });
             wakeups.everybody();
-            let (waiting, _) = self.runs_in("signals", 0).await?;
-            wakeups.arrived(&waiting);
+            let (waiting, _) = self.news_in(SIGNALS_AFTER, 0).await?;
+            wakeups.arrived(&waiting.into_iter().map(|(run_id, _)| run_id).collect::<Vec<RunId>>());
             return Ok(());
         };
         if data_version == seen.data_version {
             return Ok(());
         }
-        let (runs, events) = self.runs_in("events", seen.events).await?;
-        wakeups.stored(runs.iter().map(|run_id| (run_id, ANYWHERE)));
-        let (runs, signals) = self.runs_in("signals", seen.signals).await?;
-        wakeups.arrived(&runs);
+        let (runs, events) = self.news_in(EVENTS_AFTER, seen.events).await?;
+        wakeups.stored(runs.iter().map(|(run_id, last)| (run_id, *last)));
+        let (runs, signals) = self.news_in(SIGNALS_AFTER, seen.signals).await?;
+        wakeups.arrived(&runs.into_iter().map(|(run_id, _)| run_id).collect::<Vec<RunId>>());
         self.seen = Some(Seen { data_version, events, signals });
         Ok(())
     }
 
-    /// Runs with rows after a position, and the last position.
-    async fn runs_in(&mut self, table: &'static str, after: i64) -> Result<(Vec<RunId>, i64), Failure> {
-        let sql = match table {
-            "events" => {
-                "SELECT r.run_id, n.last FROM (SELECT run_no, MAX(position) AS last FROM events WHERE position > $1
-                 GROUP BY run_no) n JOIN runs r ON r.run_no = n.run_no"
-            }
-            _ => {
-                "SELECT r.run_id, n.last FROM (SELECT run_no, MAX(position) AS last FROM signals WHERE position > $1
-                 GROUP BY run_no) n JOIN runs r ON r.run_no = n.run_no"
-            }
-        };
+    /// Runs with rows after a position and up to where they go, and the last position.
+    async fn news_in(&mut self, sql: &'static str, after: i64) -> Result<(Vec<(RunId, u64)>, i64), Failure> {
         let found = sqlx::query(sql).bind(after).fetch_all(&mut self.connection).await.map_err(broken)?;
         let mut runs = Vec::with_capacity(found.len());
         let mut last = after;
         for row in &found {
-            runs.push(RunId::new(row.try_get::<&str, _>(0).map_err(broken)?)?);
+            let run_id = RunId::new(row.try_get::<&str, _>(0).map_err(broken)?)?;
             last = last.max(row.try_get(1).map_err(broken)?);
+            runs.push((run_id, count(row.try_get(2).map_err(broken)?)));
         }
         Ok((runs, last))
     }

@@ -208,6 +208,8 @@ macro_rules! store_suite {
                 what_was_not_stored_is_not_in_the_outbox
                 acknowledged_events_are_gone
                 acknowledging_again_is_harmless
+                acknowledging_too_much_swallows_nothing
+                a_busy_run_lets_the_others_have_their_turn
                 what_waits_longest_comes_first
                 a_claimed_run_is_nobody_elses
                 an_expired_claim_is_handed_out_again

@@ -2,11 +2,10 @@
 
 use std::sync::{Arc, LazyLock};
 
-use engine_core::decider::DECIDER_VERSION;
 use engine_core::event::audit::{AlertRaised, Severity};
 use engine_core::event::run::{
-    FrozenCapabilities, PauseCause, PlanRef, RunApproved, RunCompleted, RunContext, RunInput, RunOutcome,
-    RunPaused, RunQueued, RunResumed, RunStarted, StepCounts, TimerFired,
+    FrozenCapabilities, PauseCause, PlanRef, RunApproved, RunCompleted, RunContext, RunOutcome, RunPaused,
+    RunQueued, RunResumed, RunStarted, StepCounts, TimerFired,
 };
 use engine_core::event::signal::{SignalAccepted, SignalRejected};
 use engine_core::event::step::{
@@ -56,8 +55,6 @@ pub(crate) fn attempt(id: &str, attempt: u32) -> Subject {
 
 /// A request of a tenant for a run; the same words ask for the same run.
 pub(crate) fn creation(tenant_name: &str, request: &str) -> CreateRequest {
-    let plan = plan();
-    let document = plan.document();
     let context = RunContext {
         tenant_id: tenant(tenant_name),
         project_id: "project".into(),
@@ -66,30 +63,10 @@ pub(crate) fn creation(tenant_name: &str, request: &str) -> CreateRequest {
         trigger_source: None,
     };
     let queued = RunQueued {
-        plan_ref: plan_ref(&plan),
-        input: RunInput::default(),
-        identity: context.identity(&document.id, &document.version, request),
-        context,
-        original_intent: None,
-        limits: document.limits.clone().into(),
-        policies: document.into(),
         capabilities: FrozenCapabilities { immediate_pause: true, fail_fast_cancel: true },
-        decider_version: DECIDER_VERSION,
-        not_before: None,
-        origin: None,
+        ..RunQueued::of(&plan(), context, request)
     };
     CreateRequest { queued, correlation_id: "correlation".into(), emitted_by: "starter".into(), lease: None }
-}
-
-pub(crate) fn plan_ref(plan: &CompiledPlan) -> PlanRef {
-    let document = plan.document();
-    PlanRef {
-        uri: "store:plan".into(),
-        sha256: plan.hash().into(),
-        schema_version: "1.0".into(),
-        plan_id: document.id.clone(),
-        plan_version: document.version.clone(),
-    }
 }
 
 // Decisions about the run.
@@ -103,7 +80,7 @@ pub(crate) fn run_started(engine_run_ref: &str, started_at: Timestamp) -> Draft 
         engine_run_ref: engine_run_ref.into(),
         engine_type: "mock".into(),
         interpreter_version: None,
-        plan_ref: plan_ref(&plan()),
+        plan_ref: PlanRef::of(&plan()),
         context: creation("acme", "start").queued.context,
         started_at,
     })

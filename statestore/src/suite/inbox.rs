@@ -34,7 +34,7 @@ pub async fn signals_wait_in_the_order_they_came(harness: &dyn Harness) {
     assert_eq!(undecided(&store, &another).await, ["s1"]);
 }
 
-/// Runs that signals wait for are told to whoever was away, until the signals are taken out.
+/// Runs that signals wait for are told to whoever was away, until the signals are taken out or have their decisions.
 pub async fn runs_that_signals_wait_for_are_known(harness: &dyn Harness) {
     let store = open(harness).await;
     let (run, another) = (store.run("request").await, store.run("another").await);
@@ -51,6 +51,12 @@ pub async fn runs_that_signals_wait_for_are_known(harness: &dyn Harness) {
         store.decided(&run.run_id, &signal_id(id)).await.expect("taken out");
     }
     assert_eq!(store.awaited(100).await.expect("runs"), std::slice::from_ref(&another.run_id));
+    // Whoever decided was gone before it took the signal out.
+    submit(&store, &another, signal("s2")).await;
+    store.decide(&another, vec![accepted("s1")]).await;
+    assert_eq!(other.awaited(100).await.expect("runs"), std::slice::from_ref(&another.run_id), "s2 waits");
+    store.tell(&another, vec![rejected("s2")]).await;
+    assert_eq!(other.awaited(100).await.expect("runs"), none);
 }
 
 /// Every kind of signal comes out as it went in.

@@ -90,6 +90,32 @@ pub async fn acknowledging_again_is_harmless(harness: &dyn Harness) {
     assert_eq!((of(&run), of(&another)), (vec![2], vec![1]));
 }
 
+/// Acknowledging more than there is takes nothing that comes later.
+pub async fn acknowledging_too_much_swallows_nothing(harness: &dyn Harness) {
+    let store = open(harness).await;
+    let run = store.run("request").await;
+    store.take("relay", 100).await;
+    acknowledge(&store, &run, "relay", u64::MAX).await;
+    store.tell(&run, alerts("X", 1, 2)).await;
+    assert_eq!(places(&events(store.take("relay", 100).await)), [2, 3]);
+}
+
+/// A run that has always more does not keep the others from their turn.
+pub async fn a_busy_run_lets_the_others_have_their_turn(harness: &dyn Harness) {
+    let store = open(harness).await;
+    let busy = store.run("busy").await;
+    store.tell(&busy, alerts("X", 1, 5)).await;
+    store.clock.advance(10);
+    let quiet = store.run("quiet").await;
+    assert_eq!(places(&events(store.take("relay", 2).await)), [1, 2], "the busy one waits longest");
+    store.clock.advance(10);
+    acknowledge(&store, &busy, "relay", 2).await;
+    let next = events(store.take("relay", 2).await);
+    assert_eq!(next[0].run_id, quiet.run_id);
+    assert_eq!(next[1].run_id, busy.run_id);
+    assert_eq!(places(&next), [1, 3]);
+}
+
 /// What waits longest comes first, no more than was asked for, and a part of a run is its beginning.
 pub async fn what_waits_longest_comes_first(harness: &dyn Harness) {
     let store = open(harness).await;

@@ -48,6 +48,7 @@ async fn made_from(store: &Handle, source: &Owned, origin_type: OriginType, reus
         logical_attempt_id: 1,
         run_seq: 2,
         skip_reason: None,
+        output: None,
     };
     request.queued.origin = Some(Origin {
         origin_type,

@@ -1,5 +1,6 @@
 //! One event of every type with every field filled.
 
+use engine_core::event::run::PlanRef;
 use engine_core::event::{Body, Draft, EventType, Subject, Unknown};
 use serde_json::{Map, Value, json};
 
@@ -132,7 +133,7 @@ fn payload(event_type: EventType) -> Map<String, Value> {
         EventType::RunApproved => json!({"approvedBy": "ada", "signalId": "signal-1", "reason": "checked"}),
         EventType::RunStarted => json!({
             "engineRunRef": "workflow/1", "engineType": "mock", "interpreterVersion": "1",
-            "planRef": drafts::plan_ref(&drafts::plan()),
+            "planRef": PlanRef::of(&drafts::plan()),
             "context": {
                 "tenantId": "acme", "projectId": "p", "environmentId": "e", "triggeredBy": "ada",
                 "triggerSource": "manual",

@@ -69,3 +69,14 @@ fn a_url_that_names_no_store_is_refused() {
         assert_eq!(Artifacts::open(url).unwrap_err().code(), Code::Unsupported, "{url:?}");
     }
 }
+
+#[test]
+#[cfg(not(feature = "s3"))]
+fn s3_is_refused_by_a_program_without_it_with_the_name_of_what_is_missing() {
+    let error = Artifacts::open("s3://bucket/prefix").unwrap_err();
+    assert_eq!(error.code(), Code::Unsupported);
+    assert!(
+        error.message().contains("feature `s3`") && error.hint().unwrap().contains("--features s3"),
+        "{error}"
+    );
+}

@@ -119,6 +119,14 @@ pub(in crate::cli) struct CopyArguments {
     pub(in crate::cli) launch: LaunchArguments,
 }
 
+#[derive(Debug, Args)]
+pub(in crate::cli) struct TakeArguments {
+    #[command(flatten)]
+    pub(in crate::cli) run: RunArgument,
+    #[command(flatten)]
+    pub(in crate::cli) launch: LaunchArguments,
+}
+
 /// How a run that was made from another is started.
 #[derive(Debug, Args)]
 pub(in crate::cli) struct LaunchArguments {

@@ -14,7 +14,7 @@ use super::exit;
 use super::output::ColourChoice;
 pub(super) use acting::{
     CheckpointCommand, CompleteArguments, CopyArguments, FromChoice, LaunchArguments, OutcomeChoice,
-    RerunArguments, SignalArguments, SignalOptions, StepSignalArguments,
+    RerunArguments, SignalArguments, SignalOptions, StepSignalArguments, TakeArguments,
 };
 
 /// Runs plans: durable, on any engine.
@@ -126,6 +126,10 @@ Examples:
     Rerun(RerunArguments),
     /// Make a new run of the same plan from the start, or of one step with what belongs to it
     Copy(CopyArguments),
+    /// Make a new run that refers to what a completed one left; that one is kept as long as the link is
+    Link(TakeArguments),
+    /// Make a new run with copies of what a completed one left; that one may be forgotten afterwards
+    Archive(TakeArguments),
     /// Serve the store: drive runs and do their steps until stopped
     #[command(after_help = "Ctrl-C stops it: nothing new starts, and other workers take over.")]
     Worker(AllowArguments),

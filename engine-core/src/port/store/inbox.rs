@@ -24,7 +24,7 @@ pub trait SignalInbox: Debug + Send + Sync + 'static {
     /// `STORE_UNAVAILABLE` when the store is away.
     async fn undecided(&self, run_id: &RunId) -> Result<Vec<Signal>>;
 
-    /// Runs that have signals in their inbox: whoever was away looks here.
+    /// Runs that have signals without a decision in their log: whoever was away looks here.
     ///
     /// # Errors
     /// `STORE_UNAVAILABLE` when the store is away.

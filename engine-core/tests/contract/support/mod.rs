@@ -7,10 +7,8 @@ pub mod plans;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use engine_core::decider::{Actions, DECIDER_VERSION, Report, Run, Stimulus, TimerId};
-use engine_core::event::run::{
-    FrozenCapabilities, Origin, PlanRef, RunContext, RunInput, RunQueued, RunStarted,
-};
+use engine_core::decider::{Actions, Report, Run, Stimulus, TimerId};
+use engine_core::event::run::{FrozenCapabilities, Origin, RunContext, RunQueued, RunStarted};
 use engine_core::event::step::{StepCompleted, StepError, StepStarted, StepWaiting};
 use engine_core::event::{Body, Draft, Event, IdempotencyKey, Kind, Seal, Slot};
 use engine_core::failure::FailureClass;
@@ -44,31 +42,16 @@ pub fn id(step: &str) -> StepId {
 }
 
 pub fn queued(plan: &CompiledPlan) -> RunQueued {
-    let document = plan.document();
+    let context = RunContext {
+        tenant_id: TenantId::new("acme").expect("a tenant"),
+        project_id: "project".into(),
+        environment_id: "test".into(),
+        triggered_by: Some("jane".into()),
+        trigger_source: None,
+    };
     RunQueued {
-        plan_ref: PlanRef {
-            uri: "memory:plan".into(),
-            sha256: plan.hash().into(),
-            schema_version: "1.0".into(),
-            plan_id: document.id.clone(),
-            plan_version: document.version.clone(),
-        },
-        input: RunInput::default(),
-        context: RunContext {
-            tenant_id: TenantId::new("acme").expect("a tenant"),
-            project_id: "project".into(),
-            environment_id: "test".into(),
-            triggered_by: Some("jane".into()),
-            trigger_source: None,
-        },
-        identity: "0".repeat(64),
-        original_intent: None,
-        limits: document.limits.clone().into(),
-        policies: document.into(),
         capabilities: FrozenCapabilities { immediate_pause: true, fail_fast_cancel: true },
-        decider_version: DECIDER_VERSION,
-        not_before: None,
-        origin: None,
+        ..RunQueued::of(plan, context, "request")
     }
 }
 

@@ -6,10 +6,8 @@ pub(crate) mod time;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use engine_core::decider::{DECIDER_VERSION, Dispatched, Report, Run, Stimulus};
-use engine_core::event::run::{
-    FrozenCapabilities, Origin, PlanRef, RunContext, RunInput, RunQueued, RunStarted,
-};
+use engine_core::decider::{Dispatched, Report, Run, Stimulus};
+use engine_core::event::run::{Origin, RunContext, RunQueued, RunStarted};
 use engine_core::event::{Draft, Event};
 use engine_core::hash::canonical_json;
 use engine_core::plan::{CompiledPlan, Plan};
@@ -76,8 +74,7 @@ impl World {
     pub(crate) async fn start_plan(&self, plan: Value, input: Value, origin: Option<Origin>) -> RunId {
         let plan: Plan = serde_json::from_value(plan).unwrap();
         let plan = CompiledPlan::new(plan).unwrap();
-        let document = plan.document();
-        let text = canonical_json(&serde_json::to_value(document).unwrap());
+        let text = canonical_json(&serde_json::to_value(plan.document()).unwrap());
         self.store.put_plan(&tenant(), plan.hash(), &text).await.unwrap();
         let context = RunContext {
             tenant_id: tenant(),
@@ -86,26 +83,9 @@ impl World {
             triggered_by: None,
             trigger_source: None,
         };
-        let plan_ref = PlanRef {
-            uri: "store:plan".into(),
-            sha256: plan.hash().into(),
-            schema_version: "1.0".into(),
-            plan_id: document.id.clone(),
-            plan_version: document.version.clone(),
-        };
-        let queued = RunQueued {
-            plan_ref: plan_ref.clone(),
-            input: RunInput { value: Some(input), artifact: None },
-            identity: uuid(),
-            context: context.clone(),
-            original_intent: None,
-            limits: document.limits.clone().into(),
-            policies: document.into(),
-            capabilities: FrozenCapabilities::default(),
-            decider_version: DECIDER_VERSION,
-            not_before: None,
-            origin,
-        };
+        let queued =
+            RunQueued { input: input.into(), origin, ..RunQueued::of(&plan, context.clone(), &uuid()) };
+        let plan_ref = queued.plan_ref.clone();
         let request =
             CreateRequest { queued, correlation_id: "c".into(), emitted_by: "test".into(), lease: None };
         let run_id = self.store.create(request).await.unwrap().run_id;

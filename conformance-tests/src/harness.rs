@@ -1,0 +1,118 @@
+//! What a third party implements to have an engine tested.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use engine_core::port::{Capability, Timekeeper};
+use serde::{Deserialize, Serialize};
+
+use crate::script::{HANDLERS, Script, Stage};
+use crate::subject::Subject;
+
+/// Makes subjects: an engine on a store with a scripted worker, each apart from all others.
+///
+/// See [`crate::in_process`] for one of about forty lines.
+#[async_trait]
+pub trait Harness: Debug + Send + Sync + 'static {
+    /// What is tested.
+    fn describe(&self) -> Implementation;
+
+    /// What it can do to a subject besides running it.
+    fn faults(&self) -> Vec<Fault> {
+        Vec::new()
+    }
+
+    /// Opens a subject that shares nothing with any other: no runs, no tenants, no workers.
+    ///
+    /// # Errors
+    /// What broke. The case is then an error, not a failure.
+    async fn open(&self, setup: Setup) -> Result<Subject, HarnessError>;
+}
+
+/// What is tested, as it stands in the report.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Implementation {
+    /// The adapter's name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// The engine it drives.
+    pub engine: String,
+    /// The engine's version.
+    pub engine_version: String,
+    /// The store that was used.
+    pub store: String,
+}
+
+/// What a harness can do to a subject besides running it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Fault {
+    /// Kill everything that drives runs and runs steps, without a word, and start it again.
+    Kill,
+    /// Open another process's client on the same store and engine.
+    AnotherProcess,
+}
+
+impl Fault {
+    /// Its name in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Kill => "kill",
+            Self::AnotherProcess => "another process",
+        }
+    }
+}
+
+/// What a case needs beyond the core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// An optional ability that the engine declares.
+    Has(Capability),
+    /// The lack of an optional ability: what is not declared must be refused.
+    Lacks(Capability),
+    /// Something that the harness can do.
+    Can(Fault),
+}
+
+/// What a subject is opened with.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The case, for names of files and schemas: letters, digits, dots and underscores.
+    pub case: String,
+    /// Where steps meet their script.
+    pub stage: Arc<Stage>,
+}
+
+impl Setup {
+    /// The scripted handlers, by name: what the subject's worker must host. `time` is the clock that the engine lives by.
+    #[must_use]
+    pub fn handlers(&self, time: &Arc<dyn Timekeeper>) -> Vec<(&'static str, Script)> {
+        let script = |name| (name, Script::new(name, Arc::clone(&self.stage), Arc::clone(time)));
+        HANDLERS.into_iter().map(script).collect()
+    }
+}
+
+/// What broke in a harness.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}")]
+pub struct HarnessError {
+    /// What broke.
+    pub what: String,
+}
+
+impl HarnessError {
+    /// Something broke.
+    #[must_use]
+    pub fn new(what: impl Into<String>) -> Self {
+        Self { what: what.into() }
+    }
+}
+
+impl From<engine_core::Error> for HarnessError {
+    fn from(error: engine_core::Error) -> Self {
+        Self::new(error.to_string())
+    }
+}

@@ -53,6 +53,9 @@ pub enum Fault {
     Kill,
     /// Open another process's client on the same store and engine.
     AnotherProcess,
+    /// Let hours pass in a moment: the subject's time is virtual. Without it the suite waits in real time, and for what
+    /// must not come only as long as [`crate::Timeouts::quiet`] says.
+    PassTime,
 }
 
 impl Fault {
@@ -62,6 +65,7 @@ impl Fault {
         match self {
             Self::Kill => "kill",
             Self::AnotherProcess => "another process",
+            Self::PassTime => "pass time",
         }
     }
 }

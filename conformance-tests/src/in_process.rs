@@ -116,7 +116,7 @@ impl Harness for InProcessHarness {
     }
 
     fn faults(&self) -> Vec<Fault> {
-        vec![Fault::Kill, Fault::AnotherProcess]
+        vec![Fault::Kill, Fault::AnotherProcess, Fault::PassTime]
     }
 
     async fn open(&self, setup: Setup) -> Result<Subject, HarnessError> {

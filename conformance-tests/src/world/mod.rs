@@ -20,7 +20,7 @@ use engine_core::{Error, RunId, TenantId, Timestamp};
 
 pub use run::TestRun;
 
-use crate::harness::{Harness, HarnessError, Setup};
+use crate::harness::{Fault, Harness, HarnessError, Setup};
 use crate::history::{History, Item, Recorder, RunHistory, Visit};
 use crate::script::{HANDLERS, Stage};
 use crate::subject::Subject;
@@ -46,6 +46,8 @@ struct Shared {
     stage: Arc<Stage>,
     recorder: Arc<Recorder>,
     timeouts: Timeouts,
+    /// Whether the subject's time is virtual.
+    passes_time: bool,
     runs: Mutex<Vec<(TenantId, RunId)>>,
 }
 
@@ -75,7 +77,8 @@ impl World {
             handlers: Some(HANDLERS.iter().map(ToString::to_string).collect::<BTreeSet<_>>()),
             signal_timeout: timeouts.for_event(),
         });
-        let shared = Shared { subject, stage, recorder, timeouts, runs: Mutex::default() };
+        let passes_time = harness.faults().contains(&Fault::PassTime);
+        let shared = Shared { subject, stage, recorder, timeouts, passes_time, runs: Mutex::default() };
         Ok(Self { shared: Arc::new(shared), client })
     }
 
@@ -269,6 +272,15 @@ impl World {
         }
         self.shared.recorder.note(Item::Passed(millis));
         Ok(())
+    }
+
+    /// How long to look out for what must not come within so much time.
+    fn lookout(&self, millis: u64) -> u64 {
+        if self.shared.passes_time {
+            return millis;
+        }
+        let longest = self.shared.timeouts.for_quiet().as_millis();
+        millis.min(u64::try_from(longest).unwrap_or(u64::MAX))
     }
 
     /// Keeps virtual time from passing until what is returned is dropped; in real time it does nothing, so durations that

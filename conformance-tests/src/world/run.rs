@@ -184,11 +184,13 @@ impl TestRun {
         Ok(())
     }
 
-    /// Says that nothing that `met` wants comes while so much time passes, nor has come before.
+    /// Says that nothing that `met` wants comes while so much time passes, nor has come before. Where time is the
+    /// machine's, no longer than [`crate::Timeouts::quiet`].
     ///
     /// # Errors
     /// Fail when it comes.
     pub async fn never(&self, millis: u64, what: &str, met: impl Fn(&Event) -> bool) -> Result<(), Stop> {
+        let millis = self.world.lookout(millis);
         self.world.pass(millis).await?;
         let events = self.events().await?;
         let found: Vec<String> = events.iter().filter(|event| met(event)).map(line).collect();

@@ -34,6 +34,11 @@ pub(crate) enum Ruling {
 }
 
 impl Ruling {
+    /// Whether every event of the call is to be stored.
+    pub(crate) fn stores_all(&self) -> bool {
+        matches!(self, Self::Stored(_)) && self.is_all_new()
+    }
+
     /// Whether its answer needs no event that was there before.
     pub(crate) fn is_all_new(&self) -> bool {
         match self {

@@ -34,6 +34,12 @@ pub(crate) trait Database: Send + 'static {
         names: Option<&[Arc<str>]>,
     ) -> impl Future<Output = Result<Taken, Failure>> + Send;
 
+    /// Whether the names of this transaction's runs need not be looked up: its `write` refuses as stale when one of those
+    /// that it is to store is taken, or one of [`Writes::presumed_free`].
+    fn presumes(&self) -> bool {
+        false
+    }
+
     /// Numbers for new runs, in order. They are there once `write` has written them, or before.
     fn create(
         &mut self,
@@ -100,6 +106,10 @@ pub(crate) struct Writes<'a> {
     pub(crate) checkpoints: Vec<(i64, &'a CheckpointRow)>,
     /// New runs.
     pub(crate) made: Vec<(i64, &'a PreparedRun)>,
+    /// Whether names of a run were presumed to be free.
+    pub(crate) presumes: bool,
+    /// Names that must be free besides those that the events take, and that nobody has looked up.
+    pub(crate) presumed_free: Vec<(i64, &'a Arc<str>)>,
     /// The runs of `heads`, in the same order.
     pub(crate) runs: Vec<RunId>,
 }
@@ -142,6 +152,8 @@ struct Touched {
     taken: Taken,
     /// Whether `taken` is everything that the run has taken.
     complete: bool,
+    /// Whether nobody has asked what it has taken.
+    presumed: bool,
     new: bool,
     changes: Changes,
     wrote: bool,
@@ -206,6 +218,21 @@ async fn commit<D: Database>(
     names: &mut Names,
     jobs: &mut [LogJob],
 ) -> Result<Vec<(RunId, u64)>, Failure> {
+    match attempt(database, names, jobs, true).await? {
+        Some(stored) => Ok(stored),
+        // Nothing was begun: what is in the way of a call must be known to answer it.
+        None => Ok(attempt(database, names, jobs, false).await?.unwrap_or_default()),
+    }
+}
+
+/// The same; nothing is done and nothing given when the names of a run were presumed to be free, and a call to it is not
+/// simply stored.
+async fn attempt<D: Database>(
+    database: &mut D,
+    names: &mut Names,
+    jobs: &mut [LogJob],
+    may_presume: bool,
+) -> Result<Option<Vec<(RunId, u64)>>, Failure> {
     let (mut appends, mut creates) = (Vec::with_capacity(jobs.len()), Vec::new());
     for job in jobs {
         match job {
@@ -224,13 +251,25 @@ async fn commit<D: Database>(
         let known = names.take(head.run_no, head.last_seq).or_else(|| only_queued(&head));
         let complete = known.is_some();
         let taken = known.unwrap_or_default();
-        let run = Touched { head, taken, complete, new: false, changes: Changes::default(), wrote: false };
+        let run = Touched {
+            head,
+            taken,
+            complete,
+            presumed: false,
+            new: false,
+            changes: Changes::default(),
+            wrote: false,
+        };
         touched.insert(run.head.run_id.clone(), run);
     }
     create_runs(database, &mut creates, identities, &mut touched, now).await?;
-    look_up(database, &appends, &mut touched).await?;
+    look_up(database, &appends, &mut touched, may_presume).await?;
 
     let rulings: Vec<Ruling> = appends.iter().map(|job| rule_on(job, &mut touched, now)).collect();
+    let presumed = |job: &AppendJob| touched.get(&job.call.run_id).is_some_and(|run| run.presumed);
+    if appends.iter().zip(&rulings).any(|(job, ruling)| presumed(job) && !ruling.stores_all()) {
+        return Ok(None);
+    }
     let writes = writes(&appends, &creates, &rulings, &touched, now);
     let is_all = rulings.iter().all(Ruling::is_all_new);
     let wrote = !writes.events.is_empty();
@@ -255,7 +294,7 @@ async fn commit<D: Database>(
             names.keep(run.head.run_no, run.head.last_seq, run.taken);
         }
     }
-    Ok(stored)
+    Ok(Some(stored))
 }
 
 /// What a run has taken that was made and nothing more: whoever made it, nobody need be asked.
@@ -300,6 +339,7 @@ async fn create_runs<D: Database>(
             head: run.head(run_no),
             taken: Taken::from([(Arc::clone(&run.queued.takes), holder)]),
             complete: true,
+            presumed: false,
             new: true,
             changes: Changes::default(),
             wrote: true,
@@ -309,13 +349,19 @@ async fn create_runs<D: Database>(
     Ok(())
 }
 
-/// Finds out which names are taken: of a short run all of them, to be remembered, of a long one those that matter.
+/// Finds out which names are taken: of a short run all of them, to be remembered, of a long one those that matter, unless
+/// the database sees to it itself.
 async fn look_up<D: Database>(
     database: &mut D,
     appends: &[&mut AppendJob],
     touched: &mut HashMap<RunId, Touched>,
+    may_presume: bool,
 ) -> Result<(), Failure> {
     for run in touched.values_mut().filter(|run| !run.complete) {
+        if run.head.last_seq > SHORT_RUN && may_presume && database.presumes() {
+            run.presumed = true;
+            continue;
+        }
         if run.head.last_seq <= SHORT_RUN {
             run.taken = database.holders(run.head.run_no, None).await?;
             run.complete = true;
@@ -358,6 +404,7 @@ fn writes<'a>(
     let mut events = Vec::new();
     let mut checkpoints = Vec::new();
     let mut made = Vec::new();
+    let mut presumed_free = Vec::new();
     for job in creates {
         if let Some(run) = touched.get(&job.run.run_id).filter(|run| run.new) {
             made.push((run.head.run_no, &job.run));
@@ -376,6 +423,8 @@ fn writes<'a>(
                 wrote = true;
                 let emitted_by = &job.call.emitted_by;
                 events.push(EventRow { run_no: run.head.run_no, run_seq, key, entry, emitted_by });
+                let closed_by = entry.closed_by.iter().filter(|_| run.presumed);
+                presumed_free.extend(closed_by.map(|name| (run.head.run_no, name)));
             }
         }
         if let Some(checkpoint) = job.checkpoint.as_ref().filter(|_| wrote) {
@@ -395,6 +444,8 @@ fn writes<'a>(
             .collect(),
         checkpoints,
         made,
+        presumes: wrote.iter().any(|run| run.presumed),
+        presumed_free,
         runs: wrote.iter().map(|run| run.head.run_id.clone()).collect(),
     }
 }

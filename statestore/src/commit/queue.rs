@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use engine_core::{Code, Error, Result};
 use tokio::sync::{mpsc, oneshot};
@@ -105,18 +105,28 @@ pub(crate) struct Writer<G: Group> {
     outage: Arc<Mutex<Option<String>>>,
 }
 
+/// The commit before.
+#[derive(Clone, Copy, Debug, Default)]
+struct Last {
+    /// How many callers it answered.
+    answered: usize,
+    took: Duration,
+}
+
 impl<G: Group> Writer<G> {
     /// Writes until the queue is dropped.
     pub(crate) async fn run(mut self) {
         let mut jobs = Vec::new();
         let mut backoff = Backoff::new();
-        while self.gather(&mut jobs).await {
+        let mut last = Last::default();
+        while self.gather(&mut jobs, std::mem::take(&mut last)).await {
+            let began = Instant::now();
             match self.commit(&mut jobs).await {
                 Ok(()) => {
                     backoff = Backoff::new();
                     self.note_outage(None);
+                    last = Last { answered: jobs.len(), took: began.elapsed() };
                     jobs.drain(..).for_each(Job::acknowledge);
-                    self.let_others_go_first().await;
                 }
                 Err(failure) if failure.away => {
                     tracing::warn!(error = %failure.error, "the store is away; its writers wait");
@@ -129,28 +139,43 @@ impl<G: Group> Writer<G> {
         self.group.close().await;
     }
 
-    /// Lets those run who were just answered, while they bring more to write: it comes into the next group, not the one
-    /// after. Nobody waits for anybody: when nothing came, it goes on.
-    async fn let_others_go_first(&self) {
-        const ROUNDS: usize = 16;
-        for _ in 0..ROUNDS {
-            let before = self.waiting.len();
-            tokio::task::yield_now().await;
-            if self.waiting.len() == before {
-                return;
-            }
-        }
-    }
-
     /// Takes all that waits; waits for the first when there is nothing. `false` when nothing will come any more.
-    async fn gather(&mut self, jobs: &mut Vec<G::Job>) -> bool {
+    ///
+    /// Those who were just answered together often come back together. The first to come back would have a commit to
+    /// itself, and all others would wait for its end: so they are taken as long as they keep coming. Who wrote alone
+    /// waits for nobody, and nobody longer than half of what the last commit took.
+    async fn gather(&mut self, jobs: &mut Vec<G::Job>, last: Last) -> bool {
+        /// When nobody came for so long, nobody is on the way.
+        const GAP: Duration = Duration::from_micros(60);
         jobs.retain(|job| !job.is_withdrawn());
+        // Those who came meanwhile are not those who come back.
+        let expected = jobs.len() + self.waiting.len() + last.answered;
         if jobs.is_empty() {
             match self.waiting.recv().await {
                 Some(job) => jobs.push(job),
                 None => return false,
             }
         }
+        self.take_what_waits(jobs);
+        let began = Instant::now();
+        let mut at = began;
+        while last.answered > 1 && jobs.len() < expected {
+            // One is for writers that share their thread with the callers, the other for those with one of their own.
+            tokio::task::yield_now().await;
+            std::thread::yield_now();
+            let (before, now) = (jobs.len(), Instant::now());
+            self.take_what_waits(jobs);
+            if jobs.len() > before {
+                at = now;
+            } else if now - at > GAP || now - began > last.took / 2 {
+                break;
+            }
+        }
+        true
+    }
+
+    /// Takes what waits, as much as one transaction has room for.
+    fn take_what_waits(&mut self, jobs: &mut Vec<G::Job>) {
         let mut bytes: usize = jobs.iter().map(Job::bytes).sum();
         while jobs.len() < GROUP_JOBS && bytes < GROUP_BYTES {
             match self.waiting.try_recv() {
@@ -162,7 +187,6 @@ impl<G: Group> Writer<G> {
                 Err(_) => break,
             }
         }
-        true
     }
 
     async fn commit(&mut self, jobs: &mut [G::Job]) -> Result<(), Failure> {

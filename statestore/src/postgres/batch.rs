@@ -233,6 +233,11 @@ impl Database for Batch {
         holders_in(&found)
     }
 
+    fn presumes(&self) -> bool {
+        // Runs that are locked already have cost a look; then their names are looked up as well.
+        self.expected.is_some()
+    }
+
     async fn create(&mut self, runs: &[&PreparedRun], _: Timestamp) -> Result<Vec<i64>, Failure> {
         self.numbers(runs.len()).await
     }
@@ -246,6 +251,10 @@ impl Database for Batch {
             && writes.checkpoints.is_empty()
             && (all_made || writes.made.is_empty());
         if !at_once {
+            if writes.presumes {
+                self.refused = true;
+                return Err(Failure::stale());
+            }
             self.lock().await?;
         }
         // What is stored by one statement alone needs no other to begin and end a transaction.
@@ -258,6 +267,7 @@ impl Database for Batch {
             runs: &[],
             made: &[],
             expected: None,
+            presumed_free: &[],
             now: writes.now,
             outbox: self.outbox,
             channel: &channel,
@@ -267,13 +277,14 @@ impl Database for Batch {
             Insert { events: portion, ..insert }.run(self.connection().await?).await?;
             portion = portions.next().unwrap_or_default();
         }
-        let Writes { heads, changes, runs, made, .. } = writes;
+        let Writes { heads, changes, runs, made, presumed_free, .. } = writes;
         let alone = expected.is_some();
         // Nobody can have moved a run that is new.
         let expected = expected.as_deref().filter(|_| made.is_empty());
-        let stored = Insert { events: portion, heads, changes, runs, made, expected, ..insert }
-            .run(self.connection().await?)
-            .await;
+        let stored =
+            Insert { events: portion, heads, changes, runs, made, expected, presumed_free, ..insert }
+                .run(self.connection().await?)
+                .await;
         if let Err(failure) = stored {
             self.refused = alone && failure.stale;
             if made.is_empty() {

@@ -29,6 +29,8 @@ pub(super) struct Insert<'a> {
     pub(super) made: &'a [(i64, &'a PreparedRun)],
     /// Where the runs must stand, or nothing is stored; they are locked already when there is none.
     pub(super) expected: Option<&'a [Head]>,
+    /// Names that must not be taken, or nothing is stored; only where it is said where the runs stand.
+    pub(super) presumed_free: &'a [(i64, &'a Arc<str>)],
     pub(super) now: Timestamp,
     pub(super) outbox: bool,
     pub(super) channel: &'a str,
@@ -48,7 +50,10 @@ const MOVE: &str = "WITH moved AS (
             AND h.fence = u.fence AND NOT h.ended
         RETURNING 1
     ), agreed AS (
-        SELECT count(*) = cardinality($1) AS yes FROM moved
+        SELECT count(*) = cardinality($1) AND NOT EXISTS (
+            SELECT FROM unnest($31::bigint[], $32::text[]) AS w (run_no, takes) CROSS JOIN LATERAL
+                (SELECT FROM events e WHERE e.run_no = w.run_no AND e.takes = w.takes LIMIT 1) taken
+        ) AS yes FROM moved
     )";
 
 /// Writes heads that are locked, or new; new ones may have a lease.
@@ -112,6 +117,8 @@ static MAKE_AND_STORE: LazyLock<Arc<str>> = LazyLock::new(|| format!("{WRITE}{MA
 const DIVISION_BY_ZERO: &str = "22012";
 /// What keeps a run from being made twice.
 const IDENTITY: &str = "runs_by_identity";
+/// What keeps a name from being taken twice.
+const TAKES: &str = "events_by_takes";
 
 impl Insert<'_> {
     /// Stores it.
@@ -172,6 +179,11 @@ impl Insert<'_> {
             .bind(told)
             .bind(column(heads, |head| lease(head).map(|lease| lease.holder.as_str())))
             .bind(column(heads, |head| lease(head).map_or(0, lease_until)));
+        if self.expected.is_some() {
+            query = query
+                .bind(column(self.presumed_free, |(run_no, _)| *run_no))
+                .bind(column(self.presumed_free, |(_, name)| &***name));
+        }
         if !self.made.is_empty() {
             let made = self.made;
             query = query
@@ -185,22 +197,21 @@ impl Insert<'_> {
                 .bind(column(made, |(_, run)| &*run.correlation_id))
                 .bind(column(made, |(_, run)| run.source_run_id.as_ref().map(RunId::as_str)));
         }
-        query.execute(connection).await.map_err(refused)?;
+        let presumed = self.expected.is_some();
+        query.execute(connection).await.map_err(|error| refused(error, presumed))?;
         Ok(())
     }
 }
 
-/// What an error of the statement means.
-fn refused(error: sqlx::Error) -> Failure {
-    match &error {
-        sqlx::Error::Database(refusal)
-            if refusal.code().is_some_and(|code| code == DIVISION_BY_ZERO)
-                || refusal.constraint() == Some(IDENTITY) =>
-        {
-            Failure::stale()
-        }
-        _ => broken(error),
-    }
+/// What an error of the statement means; `presumed` when nobody has looked where the runs stand.
+fn refused(error: sqlx::Error, presumed: bool) -> Failure {
+    let sqlx::Error::Database(refusal) = &error else { return broken(error) };
+    let stale = match refusal.constraint() {
+        Some(IDENTITY) => true,
+        Some(TAKES) => presumed,
+        _ => refusal.code().is_some_and(|code| code == DIVISION_BY_ZERO),
+    };
+    if stale { Failure::stale() } else { broken(error) }
 }
 
 /// Where the runs of these rows stand as far as is known, in the order of the rows.

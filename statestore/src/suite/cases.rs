@@ -72,6 +72,13 @@ macro_rules! store_suite {
                 racing_starts_of_different_identities_make_a_run_each
                 writers_that_give_up_leave_a_sound_log
             }
+            long {
+                what_a_long_run_has_taken_is_given_back
+                the_end_of_an_attempt_closes_it_in_a_long_run
+                a_long_run_takes_all_of_a_decision_or_nothing
+                two_handles_write_to_a_long_run_in_turn
+                writers_race_for_the_names_of_a_long_run
+            }
             reading {
                 pages_go_on_after_a_watermark
                 extreme_pages_are_harmless

@@ -9,7 +9,7 @@
 //! Every case is handed a harness of its own and opens one store with it, and where the data can be shared a second
 //! handle on the same data. Cases are grouped by concern, a file each:
 //!
-//! - the log: [`append`], [`decision`], [`refusal`], [`racing`], [`reading`], [`tailing`], [`resync`];
+//! - the log: [`append`], [`decision`], [`refusal`], [`racing`], [`long`], [`reading`], [`tailing`], [`resync`];
 //! - which runs there are: [`runs`], [`record`], [`listing`], [`retention`], [`plans`];
 //! - who works on what: [`leases`], [`claims`], [`coordination`], [`inbox`];
 //! - beside the log: [`checkpoints`], [`progress`], [`outbox`], [`delivery`], [`requests`];
@@ -33,6 +33,7 @@ pub mod hostile;
 pub mod inbox;
 pub mod leases;
 pub mod listing;
+pub mod long;
 pub mod outbox;
 pub mod plans;
 pub mod progress;

@@ -11,6 +11,11 @@ use engine_core::event::Draft;
 pub trait Faults: Debug + Send + Sync + 'static {
     /// What goes wrong at this moment.
     fn at(&self, run_id: &RunId, moment: Moment<'_>) -> Fault;
+
+    /// A driver has forgotten what it knew of a run and folded its log again: whether it then knew the same.
+    fn rebuilt(&self, run_id: &RunId, same: bool) {
+        let _ = (run_id, same);
+    }
 }
 
 /// A moment at which something can go wrong.
@@ -32,4 +37,6 @@ pub enum Fault {
     None,
     /// The run's driver and its handlers are gone.
     Crash,
+    /// The driver forgets what it knows of the run and folds its log again; its handlers go on. Only after an append.
+    Forget,
 }

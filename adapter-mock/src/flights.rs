@@ -7,12 +7,14 @@ use std::sync::Arc;
 use engine_core::decider::{AttemptRef, Report};
 use engine_core::event::step::StepError;
 use engine_core::port::StepObserver;
+use engine_core::{RunId, TenantId};
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
-use worker::{Call, ReadyStep};
+use worker::{Call, Delivery, ReadyStep};
 
+use crate::claimed;
 use crate::engine::Shared;
 use crate::faults::{Fault, Moment};
 
@@ -23,6 +25,10 @@ pub(crate) enum Input {
     Attempt(AttemptRef, Box<Report>),
     /// A try at undoing a step has ended.
     Undone(AttemptRef, Result<BTreeMap<String, String>, StepError>),
+    /// An attempt was handed out, and whether something came of it.
+    Delivered(AttemptRef, bool),
+    /// The log has an event at this place; only told to drivers that do not write everything themselves.
+    Grown(u64),
     /// Signals may have come, or it is time to look.
     Look,
     /// As if the process had been killed.
@@ -101,8 +107,33 @@ impl Flights {
             let run_id = ready.run_id().clone();
             let report = engine.worker.execute(ready, call).await;
             match engine.fault(&run_id, Moment::HandlerEnded(&who)) {
-                Fault::None => Input::Attempt(who, Box::new(report)),
                 Fault::Crash => Input::Crash,
+                Fault::None | Fault::Forget => Input::Attempt(who, Box::new(report)),
+            }
+        });
+        self.running.insert(attempt, flight);
+    }
+
+    /// Hands an attempt out with a claim, so many times; whether something came of it goes to `mailbox`.
+    pub(crate) fn deliver(
+        &mut self,
+        shared: &Arc<Shared>,
+        mailbox: &UnboundedSender<Input>,
+        (tenant_id, run_id): (TenantId, RunId),
+        attempt: AttemptRef,
+        copies: usize,
+    ) {
+        let who = attempt.clone();
+        let flight = Flight::begin(shared, mailbox, &attempt, 1, |engine, call| async move {
+            let delivery = Delivery {
+                released_by_driver: true,
+                cancellation: call.cancellation,
+                ..Delivery::new(tenant_id, run_id, who.step.clone(), who.attempt)
+            };
+            let done = claimed::deliver(&engine, &delivery, copies).await;
+            match engine.fault(&delivery.run_id, Moment::HandlerEnded(&who)) {
+                Fault::Crash => Input::Crash,
+                Fault::None | Fault::Forget => Input::Delivered(who, done),
             }
         });
         self.running.insert(attempt, flight);

@@ -9,11 +9,12 @@
 //! - `attend`: finding runs that nobody drives, and hearing of signals;
 //! - `driver`: one run, from lease to end: wait, take a turn, act;
 //! - `turn`: what one turn decides and appends, in one go;
-//! - `flights`: handlers that run;
+//! - `flights`: handlers that run; `claimed`: attempts that are handed out with claims, as a server does it;
 //! - [`options`]: what can be chosen; [`faults`]: what a test lets go wrong;
 //! - [`virtual_time`]: time that passes when nothing else happens.
 
 mod attend;
+mod claimed;
 mod driver;
 pub mod engine;
 pub mod faults;
@@ -24,5 +25,5 @@ pub mod virtual_time;
 
 pub use engine::{ENGINE, InProcess};
 pub use faults::{Fault, Faults, Moment};
-pub use options::{Options, Recover};
+pub use options::{Handover, Options, Recover};
 pub use virtual_time::VirtualTime;

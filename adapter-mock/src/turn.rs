@@ -17,6 +17,8 @@ pub(crate) struct Turn {
     pub(crate) drafts: Vec<Draft>,
     /// What is called once that is stored.
     pub(crate) ready: Vec<(AttemptRef, u32, ReadyStep)>,
+    /// What is handed out once that is stored.
+    pub(crate) hand_out: Vec<AttemptRef>,
     /// The attempts among these.
     pub(crate) prepared: HashSet<AttemptRef>,
     /// What is undone once that is stored.
@@ -38,6 +40,7 @@ impl Turn {
         Self {
             drafts: Vec::new(),
             ready: Vec::new(),
+            hand_out: Vec::new(),
             prepared: HashSet::new(),
             undo: None,
             signals: Vec::new(),

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use adapter_mock::InProcess;
 use async_trait::async_trait;
 use conformance::command::{Request, execute, exit_code};
-use conformance::{Harness, HarnessError, Implementation, Operator, Setup, Subject};
+use conformance::{Fault, Harness, HarnessError, Implementation, Operator, Setup, Subject, Variant};
 use engine_core::port::{
     Capabilities, Capability, Engine, EngineRun, EngineRunRequest, SignalRequest, StartRequest, Timekeeper,
 };
@@ -102,6 +102,15 @@ impl Harness for AdapterHarness {
         }
     }
 
+    /// Its server and worker use the store that the suite hands out, which is all that these need.
+    fn faults(&self) -> Vec<Fault> {
+        vec![Fault::SlowStore]
+    }
+
+    fn variants(&self) -> Vec<Variant> {
+        vec![Variant::SlowStore, Variant::Rebuild]
+    }
+
     async fn open(&self, setup: Setup) -> Result<Subject, HarnessError> {
         let time: Arc<dyn Timekeeper> = Arc::new(MachineTime);
         let store = statestore::open("memory:", statestore::Options::default()).await?;
@@ -109,7 +118,8 @@ impl Harness for AdapterHarness {
         for (name, script) in setup.handlers(&time) {
             handlers.register(name, script)?;
         }
-        let worker = Worker::builder(Arc::clone(&store), handlers).time(Arc::clone(&time)).build()?;
+        let seen = setup.store(Arc::clone(&store), &time);
+        let worker = Worker::builder(seen, handlers).time(Arc::clone(&time)).build()?;
         let engine = InProcess::open(worker, adapter_mock::Options::default()).await?;
         let (server, messages) = mpsc::channel(16);
         let serving = tokio::spawn(serve(engine, messages));
@@ -164,6 +174,19 @@ mod tests {
     async fn it_passes_the_core() {
         let harness: Arc<dyn Harness> = Arc::new(AdapterHarness);
         let request = Request { profiles: vec![Profile::Core], ..Request::default() };
+        let report = execute(&harness, &request).await.unwrap();
+        assert_eq!(report.result, Conclusion::Success, "{}", markdown(&report));
+        assert!(report.counts().passed > 10, "{}", markdown(&report));
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn it_passes_under_the_variants_that_it_can_do() {
+        let harness: Arc<dyn Harness> = Arc::new(AdapterHarness);
+        let request = Request {
+            cases: vec!["graph.*".to_owned(), "pause.a_pause*".to_owned()],
+            variants: harness.variants(),
+            ..Request::default()
+        };
         let report = execute(&harness, &request).await.unwrap();
         assert_eq!(report.result, Conclusion::Success, "{}", markdown(&report));
         assert!(report.counts().passed > 10, "{}", markdown(&report));

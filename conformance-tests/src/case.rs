@@ -58,6 +58,23 @@ impl Profile {
     }
 }
 
+impl Profile {
+    /// What it is about, for people.
+    #[must_use]
+    pub fn about(self) -> &'static str {
+        match self {
+            Self::Core => "start, order, identity, ends, tenants, events; nothing may be skipped",
+            Self::Control => "pause, resume, cancel, retry and skip of steps, what follows failures",
+            Self::Manual => "approval, completion and review by people",
+            Self::Saga => "undoing what succeeded",
+            Self::Schedule => "priorities, limits, delays, timeouts",
+            Self::Data => "what steps see, are given and leave",
+            Self::Store => "what the store promises",
+            Self::Durability => "kills, restarts, other processes, slow writes",
+        }
+    }
+}
+
 /// One case.
 #[derive(Clone, Copy)]
 pub struct Case {

@@ -10,9 +10,11 @@ use crate::harness::Harness;
 use crate::report::badge::badge;
 use crate::report::junit::junit;
 use crate::report::markdown::markdown;
-use crate::report::{CaseReport, Report};
+use crate::report::{CaseReport, Report, SCHEMA_TEXT, ScenarioReport};
 use crate::runner::{self, Options};
+use crate::scenario::shipped::{SHIPPED, Shipped};
 use crate::timeouts::Timeouts;
+use crate::variant::{Variant, excluded};
 
 /// What a program was asked for.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +23,8 @@ pub struct Request {
     pub cases: Vec<String>,
     /// Only these profiles. Empty: all.
     pub profiles: Vec<Profile>,
+    /// What goes wrong all the time, one after another. Empty: nothing.
+    pub variants: Vec<Variant>,
     /// Where the reports go.
     pub report: Option<PathBuf>,
     /// By how much timeouts are stretched.
@@ -29,13 +33,24 @@ pub struct Request {
 
 impl Default for Request {
     fn default() -> Self {
-        Self { cases: Vec::new(), profiles: Vec::new(), report: None, timeout_scale: 1.0 }
+        Self {
+            cases: Vec::new(),
+            profiles: Vec::new(),
+            variants: Vec::new(),
+            report: None,
+            timeout_scale: 1.0,
+        }
     }
 }
 
+/// Cases that run at once where the store is slow.
+const SLOW_AT_ONCE: usize = 16;
+
+const OPTIONS: [&str; 5] = ["--case", "--profile", "--variant", "--report", "--timeout-scale"];
+
 impl Request {
-    /// Reads `--case GLOB`, `--profile NAME`, `--report FOLDER` and `--timeout-scale NUMBER`, each as often as wanted;
-    /// gives back what it does not know.
+    /// Reads `--case GLOB`, `--profile NAME`, `--variant NAME` (or `all`), `--report FOLDER` and `--timeout-scale NUMBER`,
+    /// each as often as wanted; gives back what it does not know.
     ///
     /// # Errors
     /// What is wrong with an option, in words.
@@ -44,8 +59,7 @@ impl Request {
         let mut rest = Vec::new();
         let mut arguments = arguments.into_iter();
         while let Some(argument) = arguments.next() {
-            let known = ["--case", "--profile", "--report", "--timeout-scale"].contains(&argument.as_str());
-            if !known {
+            if !OPTIONS.contains(&argument.as_str()) {
                 rest.push(argument);
                 continue;
             }
@@ -55,6 +69,12 @@ impl Request {
                 "--profile" => {
                     let found = Profile::ALL.into_iter().find(|profile| profile.name() == value);
                     request.profiles.push(found.ok_or_else(|| format!("there is no profile {value}"))?);
+                }
+                "--variant" if value == "all" => request.variants.extend(Variant::ALL),
+                "--variant" => {
+                    request
+                        .variants
+                        .push(Variant::find(&value).ok_or_else(|| format!("there is no variant {value}"))?);
                 }
                 "--report" => request.report = Some(value.into()),
                 _ => {
@@ -77,6 +97,36 @@ impl Request {
     }
 }
 
+impl Request {
+    /// The scenarios that were asked for: all when nothing else narrows the choice, or those that a pattern names as
+    /// `scenario.NAME`. They are played plainly.
+    #[must_use]
+    pub fn chosen_scenarios(&self) -> Vec<&'static Shipped> {
+        let all = self.cases.is_empty() && self.profiles.is_empty() && self.variants.is_empty();
+        let named = |shipped: &&Shipped| {
+            let name = format!("scenario.{}", shipped.name);
+            all || self.cases.iter().any(|glob| matches(glob, &name))
+        };
+        SHIPPED.iter().filter(named).collect()
+    }
+
+    /// How many cases and scenarios run; what variants leave out is not counted.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        let chosen = self.chosen();
+        let cases = match self.variants.as_slice() {
+            [] => chosen.len(),
+            variants => variants
+                .iter()
+                .map(|variant| {
+                    chosen.iter().filter(|case| excluded::reason(*variant, case).is_none()).count()
+                })
+                .sum(),
+        };
+        cases + self.chosen_scenarios().len()
+    }
+}
+
 /// Whether a name is as a pattern says, where `*` stands for anything.
 fn matches(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
@@ -91,6 +141,15 @@ fn matches(pattern: &str, name: &str) -> bool {
     rest.ends_with(last)
 }
 
+/// Something that has ended.
+#[derive(Clone, Copy, Debug)]
+pub enum Told<'a> {
+    /// A case.
+    Case(&'a CaseReport),
+    /// A scenario.
+    Scenario(&'a ScenarioReport),
+}
+
 /// Runs what was asked for, tells of each case on standard error, and writes the reports.
 ///
 /// # Errors
@@ -99,20 +158,36 @@ pub async fn execute(harness: &Arc<dyn Harness>, request: &Request) -> std::io::
     execute_telling(harness, request, tell).await
 }
 
-/// The same, and `told` hears of each case as it ends.
+/// The same, and `told` hears of each case and scenario as it ends.
 ///
 /// # Errors
 /// When the reports cannot be written.
 pub async fn execute_telling(
     harness: &Arc<dyn Harness>,
     request: &Request,
-    told: impl FnMut(&CaseReport),
+    mut told: impl FnMut(Told<'_>),
 ) -> std::io::Result<Report> {
-    let options = Options { timeouts: Timeouts::scaled(request.timeout_scale), ..Options::default() };
-    let report = runner::run(harness, &request.chosen(), options, told).await;
+    let variants = match request.variants.as_slice() {
+        [] => vec![None],
+        variants => variants.iter().copied().map(Some).collect(),
+    };
+    let timeouts = Timeouts::scaled(request.timeout_scale);
+    // Most of the time with a slow store is waiting for it, which keeps no core busy.
+    let slow = variants.contains(&Some(Variant::SlowStore));
+    let at_once = if slow { SLOW_AT_ONCE } else { Options::default().at_once };
+    let options = Options { timeouts, at_once, variants };
+    let report = runner::run(harness, &request.chosen(), options, |case| told(Told::Case(case))).await;
+    let mut scenarios = Vec::new();
+    for shipped in request.chosen_scenarios() {
+        let scenario = runner::play(&**harness, shipped, timeouts).await;
+        told(Told::Scenario(&scenario));
+        scenarios.push(scenario);
+    }
+    let report = report.with_scenarios(scenarios);
     if let Some(folder) = &request.report {
         std::fs::create_dir_all(folder)?;
         std::fs::write(folder.join("report.json"), report.to_json())?;
+        std::fs::write(folder.join("report.schema.json"), SCHEMA_TEXT)?;
         std::fs::write(folder.join("junit.xml"), junit(&report))?;
         std::fs::write(folder.join("report.md"), markdown(&report))?;
         std::fs::write(folder.join("badge.svg"), badge(&report))?;
@@ -120,12 +195,22 @@ pub async fn execute_telling(
     Ok(report)
 }
 
-fn tell(case: &CaseReport) {
-    eprintln!("{:7} {} ({} ms)", case.verdict, case.name, case.duration_ms);
-    if let Some(what) = &case.what {
+fn tell(told: Told<'_>) {
+    let (verdict, name, millis, what, evidence): (&str, String, u64, Option<&String>, &[String]) = match told
+    {
+        Told::Case(case) => {
+            (&case.verdict, case.shown_name(), case.duration_ms, case.what.as_ref(), &case.evidence)
+        }
+        Told::Scenario(scenario) => {
+            let name = format!("scenario {}", scenario.name);
+            (&scenario.verdict, name, scenario.duration_ms, scenario.what.as_ref(), &[])
+        }
+    };
+    eprintln!("{verdict:7} {name} ({millis} ms)");
+    if let Some(what) = what {
         eprintln!("        {what}");
     }
-    for line in &case.evidence {
+    for line in evidence {
         eprintln!("        | {line}");
     }
 }

@@ -4,11 +4,15 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use engine_core::port::{Capability, Timekeeper};
+use engine_core::port::{Capability, StateStore, Timekeeper};
 use serde::{Deserialize, Serialize};
 
+use crate::layer::Layered;
+use crate::layer::rebuild::RebuildLayer;
+use crate::layer::slow::SlowLayer;
 use crate::script::{HANDLERS, Script, Stage};
 use crate::subject::Subject;
+use crate::variant::Variant;
 
 /// Makes subjects: an engine on a store with a scripted worker, each apart from all others.
 ///
@@ -20,6 +24,12 @@ pub trait Harness: Debug + Send + Sync + 'static {
 
     /// What it can do to a subject besides running it.
     fn faults(&self) -> Vec<Fault> {
+        Vec::new()
+    }
+
+    /// What can go wrong all the time in its subjects, as [`Setup::variant`] says. A harness whose engine and worker use
+    /// the store that [`Setup::store`] gives can do [`Variant::SlowStore`] and [`Variant::Rebuild`].
+    fn variants(&self) -> Vec<Variant> {
         Vec::new()
     }
 
@@ -56,6 +66,8 @@ pub enum Fault {
     /// Let hours pass in a moment: the subject's time is virtual. Without it the suite waits in real time, and for what
     /// must not come only as long as [`crate::Timeouts::quiet`] says.
     PassTime,
+    /// Let chosen appends be late: its engine and worker use the store that [`Setup::store`] gives.
+    SlowStore,
 }
 
 impl Fault {
@@ -66,6 +78,7 @@ impl Fault {
             Self::Kill => "kill",
             Self::AnotherProcess => "another process",
             Self::PassTime => "pass time",
+            Self::SlowStore => "slow store",
         }
     }
 }
@@ -88,6 +101,8 @@ pub struct Setup {
     pub case: String,
     /// Where steps meet their script.
     pub stage: Arc<Stage>,
+    /// What goes wrong all the time, of what the harness can do.
+    pub variant: Option<Variant>,
 }
 
 impl Setup {
@@ -96,6 +111,20 @@ impl Setup {
     pub fn handlers(&self, time: &Arc<dyn Timekeeper>) -> Vec<(&'static str, Script)> {
         let script = |name| (name, Script::new(name, Arc::clone(&self.stage), Arc::clone(time)));
         HANDLERS.into_iter().map(script).collect()
+    }
+
+    /// The store as engine and worker shall see it: slow when a case or a variant says so, and looked after by the variant
+    /// that rebuilds. The subject itself keeps the store as it is.
+    #[must_use]
+    pub fn store(&self, store: Arc<dyn StateStore>, time: &Arc<dyn Timekeeper>) -> Arc<dyn StateStore> {
+        let slow = SlowLayer { slow: Arc::clone(self.stage.slow()), time: Arc::clone(time) };
+        let store = match self.variant {
+            Some(Variant::Rebuild) => {
+                Layered::around(store, Arc::new(RebuildLayer::new(Arc::clone(&self.stage))))
+            }
+            _ => store,
+        };
+        Layered::around(store, Arc::new(slow))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The record: what was asked and answered, which handlers were entered and left, and the logs of all runs. Verdicts are
 //! computed from it.
 
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,6 +19,12 @@ pub struct History {
     pub items: Vec<Item>,
     /// Calls of handlers, in the order in which they began.
     pub visits: Vec<Visit>,
+    /// Those among them that a variant lost with their worker: they do not count.
+    pub lost: BTreeSet<usize>,
+    /// Appends that were late, as a case or a variant said.
+    pub late: u32,
+    /// How often the state of a run was rebuilt from its log and compared.
+    pub rebuilt: u32,
     /// The runs, in the order in which they were made.
     pub runs: Vec<RunHistory>,
 }
@@ -98,11 +105,14 @@ pub struct Visit {
     pub left: Option<Left>,
 }
 
+/// How the key ends that a handler gets to undo a step.
+pub(crate) const UNDOING: &str = ":compensate";
+
 impl Visit {
     /// Whether it undid a step.
     #[must_use]
     pub fn undoes(&self) -> bool {
-        self.token.ends_with(":compensate")
+        self.token.ends_with(UNDOING)
     }
 }
 
@@ -173,6 +183,16 @@ pub(crate) struct Recorder {
 struct Taken {
     items: Vec<Item>,
     visits: Vec<Visit>,
+    /// Calls that a variant lost: nobody counts them.
+    hidden: HashSet<usize>,
+    /// The gate that a call went through.
+    through: HashMap<usize, String>,
+}
+
+impl Taken {
+    fn seen(&self) -> impl Iterator<Item = (usize, &Visit)> {
+        self.visits.iter().enumerate().filter(|(number, _)| !self.hidden.contains(number))
+    }
 }
 
 impl Recorder {
@@ -221,21 +241,43 @@ impl Recorder {
     pub(crate) fn calls_up_to(&self, number: usize) -> u32 {
         let taken = self.lock();
         let Some(this) = taken.visits.get(number) else { return 0 };
-        let same = taken.visits[..=number].iter().filter(|visit| {
-            visit.run_id == this.run_id && visit.step_id == this.step_id && visit.undoes() == this.undoes()
+        let same = taken.seen().filter(|(other, visit)| {
+            *other <= number
+                && visit.run_id == this.run_id
+                && visit.step_id == this.step_id
+                && visit.undoes() == this.undoes()
         });
         u32::try_from(same.count()).unwrap_or(u32::MAX)
     }
 
     pub(crate) fn visits(&self) -> Vec<Visit> {
-        self.lock().visits.clone()
+        self.lock().seen().map(|(_, visit)| visit.clone()).collect()
+    }
+
+    /// Every call that counts, by its number.
+    pub(crate) fn numbered(&self) -> Vec<(usize, Visit)> {
+        self.lock().seen().map(|(number, visit)| (number, visit.clone())).collect()
+    }
+
+    /// A call went through a gate.
+    pub(crate) fn went_through(&self, number: usize, gate: &str) {
+        self.lock().through.insert(number, gate.to_owned());
+    }
+
+    /// A call does not count any more; gives the gate that it went through.
+    pub(crate) fn hide(&self, number: usize) -> Option<String> {
+        let mut taken = self.lock();
+        taken.hidden.insert(number);
+        taken.through.remove(&number)
     }
 
     /// Visits that have come to a gate and are still there or have gone through, in order.
     pub(crate) fn at_gate(&self, gate: &str) -> Vec<Visit> {
         let taken = self.lock();
         let visits = taken.items.iter().filter_map(|item| match item {
-            Item::AtGate { visit, gate: at } if at == gate => taken.visits.get(*visit).cloned(),
+            Item::AtGate { visit, gate: at } if at == gate && !taken.hidden.contains(visit) => {
+                taken.visits.get(*visit).cloned()
+            }
             _ => None,
         });
         visits.collect()
@@ -247,6 +289,8 @@ impl Recorder {
 
     pub(crate) fn take(&self) -> History {
         let taken = self.lock();
-        History { items: taken.items.clone(), visits: taken.visits.clone(), runs: Vec::new() }
+        let lost = taken.hidden.iter().copied().collect();
+        let (items, visits) = (taken.items.clone(), taken.visits.clone());
+        History { items, visits, lost, ..History::default() }
     }
 }

@@ -9,23 +9,28 @@ use futures_util::StreamExt as _;
 use crate::case::Case;
 use crate::check;
 use crate::harness::{Harness, Need};
-use crate::report::{CaseReport, Report};
+use crate::report::{CaseReport, ExcludedCase, Report, ScenarioReport};
+use crate::scenario::shipped::Shipped;
 use crate::timeouts::Timeouts;
+use crate::trace::Trace;
+use crate::variant::{Variant, excluded};
 use crate::verdict::{Stop, Verdict};
 use crate::world::World;
 
 /// How a suite is run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// How long to wait for what.
     pub timeouts: Timeouts,
     /// Cases that run at once.
     pub at_once: usize,
+    /// What goes wrong all the time, one after another; `None` is nothing.
+    pub variants: Vec<Option<Variant>>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { timeouts: Timeouts::default(), at_once: 4 }
+        Self { timeouts: Timeouts::default(), at_once: 4, variants: vec![None] }
     }
 }
 
@@ -36,22 +41,96 @@ pub async fn run(
     options: Options,
     mut told: impl FnMut(&CaseReport),
 ) -> Report {
-    let running = cases.iter().map(|case| run_case(Arc::clone(harness), *case, options.timeouts));
+    let mut excluded = Vec::new();
+    let mut chosen = Vec::new();
+    for variant in options.variants {
+        for case in cases {
+            match variant.and_then(|variant| Some((variant, excluded::reason(variant, case)?))) {
+                Some((variant, because)) => excluded.push(ExcludedCase::new(variant, case, because)),
+                None => chosen.push((variant, *case)),
+            }
+        }
+    }
+    let running = chosen
+        .into_iter()
+        .map(|(variant, case)| run_case_under(variant, Arc::clone(harness), case, options.timeouts));
     let mut running = futures_util::stream::iter(running).buffer_unordered(options.at_once.max(1));
     let mut reports = Vec::new();
     while let Some(report) = running.next().await {
         told(&report);
         reports.push(report);
     }
-    Report::new(harness.describe(), options.timeouts.scale, reports)
+    Report::new(harness.describe(), options.timeouts.scale, reports).with_excluded(excluded)
+}
+
+/// Plays a scenario, and compares what the run did with what every engine must linearise.
+pub async fn play(harness: &dyn Harness, shipped: &Shipped, timeouts: Timeouts) -> ScenarioReport {
+    let began = Instant::now();
+    let about = shipped.scenario().map(|scenario| scenario.about).unwrap_or_default();
+    let played = tokio::time::timeout(timeouts.for_case(), played(harness, shipped, timeouts));
+    let (trace, stopped) = match played.await {
+        Ok(Ok((trace, stopped))) => (trace, stopped),
+        Ok(Err(stop)) => (Trace::default(), Some(stop)),
+        Err(_) => (Trace::default(), Some(Stop::Fail("it did not end in time".to_owned()))),
+    };
+    let (verdict, what) = match stopped {
+        None => ("pass", None),
+        Some(Stop::Fail(what)) => ("fail", Some(what)),
+        Some(Stop::Error(what)) => ("error", Some(what)),
+    };
+    ScenarioReport {
+        name: shipped.name.to_owned(),
+        about,
+        verdict: verdict.to_owned(),
+        what,
+        trace,
+        duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+    }
+}
+
+/// What a run did, and why that is not what it should have done.
+async fn played(
+    harness: &dyn Harness,
+    shipped: &Shipped,
+    timeouts: Timeouts,
+) -> Result<(Trace, Option<Stop>), Stop> {
+    let scenario = shipped.scenario().map_err(Stop::Error)?;
+    let golden = shipped.golden().map_err(Stop::Error)?;
+    let world =
+        World::open(harness, shipped.name, timeouts).await.map_err(|error| Stop::Error(error.what))?;
+    let outcome = scenario.play(&world).await;
+    let history = world.history().await;
+    world.close().await;
+    let history = history?;
+    let trace = history.runs.first().map(Trace::of).unwrap_or_default();
+    let stopped = match outcome {
+        Err(stop) => Some(stop),
+        Ok(_) => {
+            let parted = golden.divergence(&trace).map(|parted| parted.to_string());
+            let violations =
+                check::all(&history).iter().map(ToString::to_string).reduce(|all, one| all + "; " + &one);
+            parted.or(violations).map(Stop::Fail)
+        }
+    };
+    Ok((trace, stopped))
 }
 
 /// Runs one case.
 pub async fn run_case(harness: Arc<dyn Harness>, case: Case, timeouts: Timeouts) -> CaseReport {
+    run_case_under(None, harness, case, timeouts).await
+}
+
+/// Runs one case while something goes wrong all the time.
+pub async fn run_case_under(
+    variant: Option<Variant>,
+    harness: Arc<dyn Harness>,
+    case: Case,
+    timeouts: Timeouts,
+) -> CaseReport {
     let began = Instant::now();
     // In a task of its own: a case that panics has failed, and takes nothing else with it.
     let task = tokio::spawn(async move {
-        tokio::time::timeout(timeouts.for_case(), attempt(&*harness, &case, timeouts)).await
+        tokio::time::timeout(timeouts.for_case(), attempt(variant, &*harness, &case, timeouts)).await
     });
     let verdict = match task.await {
         Ok(Ok(verdict)) => verdict,
@@ -61,19 +140,25 @@ pub async fn run_case(harness: Arc<dyn Harness>, case: Case, timeouts: Timeouts)
         },
         Err(panic) => Verdict::Fail { what: format!("it panicked: {panic}"), evidence: Vec::new() },
     };
-    CaseReport::new(&case, &verdict, began.elapsed())
+    CaseReport::new(&case, variant, &verdict, began.elapsed())
 }
 
-async fn attempt(harness: &dyn Harness, case: &Case, timeouts: Timeouts) -> Verdict {
+async fn attempt(
+    variant: Option<Variant>,
+    harness: &dyn Harness,
+    case: &Case,
+    timeouts: Timeouts,
+) -> Verdict {
     let faults = harness.faults();
     let missing = case.needs.iter().find_map(|need| match need {
         Need::Can(fault) if !faults.contains(fault) => Some(format!("the harness cannot: {}", fault.name())),
         _ => None,
     });
-    if let Some(lacks) = missing {
+    let lacking = variant.filter(|variant| !harness.variants().contains(variant));
+    if let Some(lacks) = lacking.map(|variant| format!("the harness cannot: {variant}")).or(missing) {
         return Verdict::Skipped { lacks };
     }
-    let world = match World::open(harness, case.name, timeouts).await {
+    let world = match World::open_under(variant, harness, case.name, timeouts).await {
         Ok(world) => world,
         Err(error) => return Verdict::Error { what: format!("the subject cannot be opened: {error}") },
     };
@@ -95,7 +180,8 @@ async fn judge(world: &World, case: &Case) -> Verdict {
         Ok(history) => history,
         Err(error) => return Verdict::Error { what: format!("the history cannot be read: {error}") },
     };
-    let violations: Vec<String> = check::all(&history).iter().map(ToString::to_string).collect();
+    let mut violations: Vec<String> = check::all(&history).iter().map(ToString::to_string).collect();
+    violations.extend(world.findings());
     match outcome {
         Err(Stop::Error(what)) => Verdict::Error { what },
         Err(Stop::Fail(what)) => {

@@ -100,7 +100,9 @@ async fn failing_panicking_hanging_and_slipping_are_told_apart() {
     assert_eq!((must.tried, must.held), (2, 0), "a requirement holds when every case that cites it passed");
     check_forms(&report);
     assert!(junit(&report).contains("message=\"it is &lt;wrong&gt; &amp; &quot;so&quot;\""));
-    assert!(markdown(&report).contains("**report.fails** (RUN-2)"));
+    let text = markdown(&report);
+    assert!(text.contains("### report.fails\n\nit is <wrong> & \"so\"\n\n- **RUN-2** "), "{text}");
+    assert!(text.contains("| cases | 1 passed, 3 failed, 1 broke; "), "{text}");
 }
 
 #[tokio::test]
@@ -140,7 +142,7 @@ fn check_forms(report: &Report) {
     assert!(wrong.is_empty(), "{wrong:#?}");
     assert_eq!(serde_json::from_value::<Report>(written).unwrap(), *report);
     let xml = junit(report);
-    assert_eq!(xml.matches("<testcase ").count(), report.cases.len());
+    assert_eq!(xml.matches("<testcase ").count(), report.cases.len() + report.scenarios.len());
     assert_eq!(xml.matches("<testcase ").count(), xml.matches("</testcase>").count());
     assert!(badge(report).starts_with("<svg ") && badge(report).ends_with("</svg>\n"));
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine_core::data::INLINE_BYTES;
+use engine_core::port::store::{AppendRequest, Appended};
 use engine_core::port::{SecretsProvider, StateStore, Timekeeper};
 use engine_core::{Code, Error, Result};
 
@@ -29,6 +30,7 @@ pub(crate) struct Shared {
     pub(crate) time: Arc<dyn Timekeeper>,
     pub(crate) inline_limit: usize,
     pub(crate) claim_ms: u64,
+    pub(crate) write_budget_ms: u64,
 }
 
 impl Worker {
@@ -44,6 +46,26 @@ impl Worker {
             time: Arc::new(MachineTime),
             inline_limit: INLINE_BYTES,
             claim: Duration::from_secs(30),
+            write_budget: Duration::from_millis(3000),
+        }
+    }
+
+    /// Appends to a run's log, and waits no longer for that than the write budget (BUDGET-1).
+    ///
+    /// # Errors
+    /// What the store says, and `WRITE_BUDGET_EXCEEDED` when it has said nothing in time: append the same again.
+    pub async fn append(&self, request: AppendRequest) -> Result<Appended> {
+        let shared = &self.shared;
+        let over = shared.time.now().plus_millis(shared.write_budget_ms);
+        tokio::select! {
+            biased;
+            appended = shared.store.append(request) => appended,
+            // Made only when the store does not answer at once.
+            () = async { shared.time.alarm(over).await } => {
+                let message = format!("the store has not answered within {} ms", shared.write_budget_ms);
+                Err(Error::new(Code::WriteBudgetExceeded, message)
+                    .with_hint("what was appended may be stored; append the same again"))
+            }
         }
     }
 
@@ -95,6 +117,7 @@ pub struct WorkerBuilder {
     time: Arc<dyn Timekeeper>,
     inline_limit: usize,
     claim: Duration,
+    write_budget: Duration,
 }
 
 impl WorkerBuilder {
@@ -140,6 +163,14 @@ impl WorkerBuilder {
         self
     }
 
+    /// How long it waits for an event to be written before it says that it is late. Default: 3 s. A store that gives up
+    /// later than that is given up by the worker.
+    #[must_use]
+    pub fn write_budget(mut self, budget: Duration) -> Self {
+        self.write_budget = budget;
+        self
+    }
+
     /// The worker.
     ///
     /// # Errors
@@ -169,6 +200,7 @@ impl WorkerBuilder {
                 time: self.time,
                 inline_limit: self.inline_limit,
                 claim_ms,
+                write_budget_ms: u64::try_from(self.write_budget.as_millis()).unwrap_or(u64::MAX),
             }),
         })
     }

@@ -3,12 +3,13 @@
 //! - [`check`]: what must pass before a change goes in: `test`, `lint`, `ci`;
 //! - [`refresh`]: files that are made from the code: `schemas`, `docs`, `golden`;
 //! - [`servers`]: real servers for tests and development;
-//! - [`fuzz`], [`mod@bench`], [`torture`] and [`mutants`]: the longer campaigns;
+//! - [`fuzz`], [`mod@bench`], [`torture`], [`mutants`] and [`differential`]: the longer campaigns;
 //! - [`command`] and [`workspace`]: running other programs, and what is in this workspace.
 
 mod bench;
 mod check;
 mod command;
+mod differential;
 mod fuzz;
 mod mutants;
 mod refresh;
@@ -65,6 +66,15 @@ enum Task {
         /// Names from conformance-tests/mutants; all when none is named
         names: Vec<String>,
     },
+    /// Draw plans and signals by chance, and check that the engine inside the process does what the decider says
+    Differential {
+        /// How many
+        #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
+        cases: u64,
+        /// The same seed draws the same
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
     /// Real servers on free ports, kept running until they are taken down
     Servers {
         #[command(subcommand)]
@@ -89,6 +99,7 @@ fn main() -> Result<()> {
         Task::Bench { name, quick } => bench::run(&workspace, &name, quick),
         Task::Torture { what } => torture::run(&what),
         Task::Mutants { names } => mutants::run(&names),
+        Task::Differential { cases, seed } => differential::run(cases, seed),
         Task::Servers { task } => servers::run(&task, &Keeper::of_user(), &mut std::io::stdout()),
         Task::Schemas => refresh::schemas(),
         Task::Golden => refresh::golden(),

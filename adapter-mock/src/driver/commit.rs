@@ -9,6 +9,7 @@ use engine_core::{Code, Error, Result, Timestamp};
 
 use super::{AWAY, Driver, Next, record};
 use crate::faults::{Fault, Moment};
+use crate::options::Handover;
 use crate::turn::Turn;
 
 impl Driver<'_> {
@@ -26,8 +27,10 @@ impl Driver<'_> {
                 self.look_for_signals |= !turn.signals.is_empty();
                 return Ok(Next::Again);
             }
-            if self.shared.fault(self.history.run_id(), Moment::AfterAppend(count)) == Fault::Crash {
-                return Ok(Next::Crash);
+            match self.shared.fault(self.history.run_id(), Moment::AfterAppend(count)) {
+                Fault::None => {}
+                Fault::Crash => return Ok(Next::Crash),
+                Fault::Forget => self.rebuild().await?,
             }
         }
         for signal_id in &turn.signals {
@@ -38,11 +41,28 @@ impl Driver<'_> {
             self.between_tries.remove(&attempt);
             self.flights.launch(self.shared, &self.post.mailbox, attempt, try_number, ready);
         }
+        if let Handover::Claimed { copies } = self.shared.options.handover {
+            for attempt in turn.hand_out {
+                let run = (self.history.tenant_id().clone(), self.history.run_id().clone());
+                self.flights.deliver(self.shared, &self.post.mailbox, run, attempt, copies);
+            }
+        }
         if let Some((task, ready)) = turn.undo {
             let mailbox = &self.post.mailbox;
             self.flights.undo(self.shared, mailbox, task.attempt, task.try_number, ready);
         }
         Ok(if actions.finish.is_some() { Next::Ended } else { Next::Wait(turn.due) })
+    }
+
+    /// Forgets what is known of the run, and folds its log again (CORE-19).
+    async fn rebuild(&mut self) -> Result<()> {
+        let (tenant_id, run_id) = (self.history.tenant_id().clone(), self.history.run_id().clone());
+        let rebuilt = record::load(self.shared, &tenant_id, &run_id, self.fence).await?;
+        if let Some(faults) = &self.shared.options.faults {
+            faults.rebuilt(&run_id, rebuilt.run() == self.history.run());
+        }
+        self.history = rebuilt;
+        Ok(())
     }
 
     /// Appends until the store has it. `false` when it turned out otherwise: then the log was read again, and what workers
@@ -106,7 +126,7 @@ impl Driver<'_> {
                 append_as,
                 fence: Some(self.fence),
             };
-            match self.shared.store().append(request).await {
+            match self.shared.worker.append(request).await {
                 Ok(appended) => return Ok(Some(appended)),
                 Err(error) if error.code() == Code::RunTerminal => return Ok(None),
                 Err(error) if error.is_retryable() => {

@@ -8,9 +8,10 @@ use engine_core::machine::RunStatus;
 use engine_core::{Error, Result};
 use worker::Prepared;
 
-use super::{Driver, Next};
+use super::{Driver, Next, record};
 use crate::engine::ENGINE;
 use crate::flights::Input;
+use crate::options::Handover;
 use crate::turn::Turn;
 
 /// How long until a step is prepared again when what it needs could not be read.
@@ -18,11 +19,19 @@ const AGAIN_MS: u64 = 1000;
 
 impl Driver<'_> {
     pub(super) async fn turn(&mut self) -> Result<Next> {
+        self.catch_up().await?;
         let mut turn = Turn::new(&self.history, &self.emitted_by, self.now());
         for input in std::mem::take(&mut self.told) {
             match input {
                 Input::Look => self.look_for_signals = true,
                 Input::Crash => return Ok(Next::Crash),
+                Input::Grown(_) => {}
+                Input::Delivered(attempt, done) => {
+                    self.flights.landed(&attempt);
+                    if !done {
+                        self.not_again_before.insert(attempt, turn.now.plus_millis(AGAIN_MS));
+                    }
+                }
                 Input::Attempt(attempt, report) => self.hear(&mut turn, attempt, *report),
                 Input::Undone(attempt, outcome) => {
                     self.flights.undone();
@@ -42,6 +51,21 @@ impl Driver<'_> {
             }
         };
         self.commit(turn, &actions).await
+    }
+
+    /// Folds what workers have written, where they write.
+    async fn catch_up(&mut self) -> Result<()> {
+        let folded = self.history.run().state().folded_through();
+        let behind = self.told.iter().any(|input| match input {
+            Input::Grown(place) => *place > folded,
+            Input::Delivered(..) => true,
+            _ => false,
+        });
+        if behind {
+            let (tenant_id, run_id) = (self.history.tenant_id().clone(), self.history.run_id().clone());
+            self.history = record::load(self.shared, &tenant_id, &run_id, self.fence).await?;
+        }
+        Ok(())
     }
 
     /// An attempt has something to tell.
@@ -175,6 +199,17 @@ impl Driver<'_> {
     async fn dispatch(&mut self, turn: &mut Turn, task: &Dispatched) -> bool {
         if let Some(at) = task.not_before.filter(|at| *at > turn.now) {
             turn.wake_at(at);
+            return false;
+        }
+        if let Handover::Claimed { .. } = self.shared.options.handover {
+            let held = self.not_again_before.get(&task.attempt).copied();
+            match held.filter(|at| *at > turn.now) {
+                Some(at) => turn.wake_at(at),
+                None => {
+                    turn.prepared.insert(task.attempt.clone());
+                    turn.hand_out.push(task.attempt.clone());
+                }
+            }
             return false;
         }
         let told = |report| {

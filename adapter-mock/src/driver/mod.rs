@@ -9,7 +9,7 @@ mod commit;
 mod decide;
 mod record;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,8 +21,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 use worker::History;
 
+use crate::claimed::Following;
 use crate::engine::Shared;
 use crate::flights::{Flights, Input};
+use crate::options::Handover;
 
 /// How long to wait when the store is away; it has waited itself before it said so.
 const AWAY: Duration = Duration::from_millis(250);
@@ -122,6 +124,10 @@ struct Driver<'a> {
     told: Vec<Input>,
     /// Attempts that this driver knows to be between two tries, or about to begin: nobody was lost with them.
     between_tries: HashSet<AttemptRef>,
+    /// Attempts that were handed out and given back, and when to hand them out again.
+    not_again_before: HashMap<AttemptRef, Timestamp>,
+    /// Hears of what workers write, where they write.
+    _following: Option<Following>,
     look_for_signals: bool,
     stopping: bool,
 }
@@ -155,6 +161,13 @@ impl<'a> Driver<'a> {
             }
         };
         let emitted_by = Arc::from(shared.worker.name());
+        let following = match shared.options.handover {
+            Handover::Direct => None,
+            Handover::Claimed { .. } => {
+                let after = history.run().state().folded_through();
+                Some(Following::new(shared, tenant_id, run_id, after, post.mailbox.clone()))
+            }
+        };
         let mut driver = Self {
             shared,
             post,
@@ -164,6 +177,8 @@ impl<'a> Driver<'a> {
             flights: Flights::default(),
             told: Vec::new(),
             between_tries: HashSet::new(),
+            not_again_before: HashMap::new(),
+            _following: following,
             look_for_signals,
             stopping: false,
         };

@@ -18,10 +18,12 @@ use super::script::handlers;
 /// Short, so that the next process takes over soon.
 const LEASE: Duration = Duration::from_millis(300);
 
+/// How long a write may take.
+const PATIENT: Duration = Duration::from_secs(60);
+
 /// Opens a store whose writes may take long on a busy machine.
 pub(crate) async fn open(url: &str) -> Arc<dyn StateStore> {
-    let options =
-        statestore::Options { write_budget: Duration::from_secs(60), ..statestore::Options::default() };
+    let options = statestore::Options { write_budget: PATIENT, ..statestore::Options::default() };
     statestore::open(url, options).await.expect("the store opens")
 }
 
@@ -30,6 +32,7 @@ pub(crate) async fn engine(store: &Arc<dyn StateStore>, diary: &Path, generation
     let handlers = handlers(store, Diary::open(diary, generation));
     let worker = Worker::builder(Arc::clone(store), handlers)
         .name(format!("generation-{generation}"))
+        .write_budget(PATIENT)
         .build()
         .expect("a worker");
     InProcess::open(worker, Options { lease: LEASE, ..Options::default() }).await.expect("the engine opens")

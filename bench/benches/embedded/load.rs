@@ -17,7 +17,7 @@ use futures_util::StreamExt as _;
 use serde_json::{Value, json};
 use worker::{Handlers, Worker};
 
-use crate::place::{Place, keep_plan, queued, tenant};
+use crate::place::{PATIENT, Place, keep_plan, queued, tenant};
 
 /// What kind of runs, and how many at once.
 #[derive(Clone, Copy, Debug)]
@@ -108,7 +108,8 @@ pub(crate) async fn run(place: &Place, shape: Shape, steps: usize) -> Measured {
     let noting = shape.steps_at_once() == 1;
     let mut handlers = Handlers::new();
     handlers.register("noop", Noop { notes: Arc::clone(&notes), noting }).unwrap();
-    let worker = Worker::builder(Arc::clone(&store), handlers).name("bench").build().unwrap();
+    let worker =
+        Worker::builder(Arc::clone(&store), handlers).name("bench").write_budget(PATIENT).build().unwrap();
     let engine = InProcess::open(worker, Options::default()).await.expect("an engine");
     let plan = CompiledPlan::read(&shape.plan()).expect("a plan");
     keep_plan(&*store, &plan).await;

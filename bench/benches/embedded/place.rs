@@ -13,6 +13,9 @@ use engine_core::port::{Engine, StateStore};
 use serde_json::json;
 use statestore::Durability;
 
+/// How long a write may take: what is measured is the engine, on a machine that is as busy as it can be.
+pub(crate) const PATIENT: Duration = Duration::from_secs(60);
+
 /// A database to measure on.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
@@ -47,7 +50,7 @@ impl Place {
     pub(crate) async fn open(&self, url: &str) -> Arc<dyn StateStore> {
         let options = statestore::Options {
             durability: self.durability,
-            write_budget: Duration::from_secs(60),
+            write_budget: PATIENT,
             outbox: false,
             ..statestore::Options::default()
         };

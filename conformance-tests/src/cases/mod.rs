@@ -27,10 +27,12 @@
 //! | `data` | data | what steps see, are given and leave |
 //! | `store` | store | what the store promises, through its port |
 //! | `durability` | durability | kills and restarts, other processes |
+//! | `budget` | durability | writes that take too long |
 
 mod action;
 mod approve;
 mod attempts;
+mod budget;
 mod cancel;
 mod compensation;
 mod complete_step;
@@ -85,6 +87,7 @@ pub fn all() -> Vec<Case> {
         data::CASES,
         store::CASES,
         durability::CASES,
+        budget::CASES,
     ]
     .concat()
 }

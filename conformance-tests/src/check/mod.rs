@@ -110,8 +110,10 @@ pub const CHECKERS: &[Checker] = &[
 pub fn all(history: &History) -> Vec<Violation> {
     let mut found = Vec::new();
     for run in &history.runs {
+        let counts =
+            |(number, visit): &(usize, &Visit)| visit.run_id == run.run_id && !history.lost.contains(number);
         let visits: Vec<Visit> =
-            history.visits.iter().filter(|visit| visit.run_id == run.run_id).cloned().collect();
+            history.visits.iter().enumerate().filter(counts).map(|(_, visit)| visit.clone()).collect();
         for checker in CHECKERS {
             let mut findings = Findings { checker: checker.name, found: Vec::new() };
             (checker.check)(run, &visits, &mut findings);

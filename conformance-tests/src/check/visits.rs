@@ -21,7 +21,8 @@ pub(super) fn check(run: &RunHistory, visits: &[Visit], findings: &mut Findings)
             continue;
         }
         let started = place_of(run, visit, |body| matches!(body, Body::StepStarted(_)));
-        findings.unless(started.is_some_and(|started| started <= place), &["WORKER-5", "BUDGET-4"], || {
+        let in_time = started.is_some_and(|started| started <= place || failed_open(run, visit, started));
+        findings.unless(in_time, &["WORKER-5", "BUDGET-4"], || {
             format!("{visit} was called at {place}, and its StepStarted stands at {started:?}")
         });
         let ended = place_of(run, visit, ends);
@@ -47,6 +48,20 @@ fn ends(body: &Body) -> bool {
         body,
         Body::StepCompleted(_) | Body::StepFailed(_) | Body::StepSkipped(_) | Body::StepCancelled(_)
     )
+}
+
+/// Whether a StepStarted was written late, as it may be: it says since when it is true, and the next event of its attempt
+/// stands right behind it.
+fn failed_open(run: &RunHistory, visit: &Visit, started: u64) -> bool {
+    let at = |place: u64| run.events.iter().find(|event| event.run_seq == place);
+    let says_since_when = at(started).is_some_and(|event| event.occurred_at.is_some());
+    let of_the_attempt = |event: &Event| {
+        event
+            .subject
+            .as_ref()
+            .is_some_and(|subject| subject.step == visit.step_id && subject.attempt == visit.attempt)
+    };
+    says_since_when && at(started + 1).is_some_and(of_the_attempt)
 }
 
 fn place_of(run: &RunHistory, visit: &Visit, met: impl Fn(&Body) -> bool) -> Option<u64> {

@@ -14,6 +14,7 @@ pub fn badge(report: &Report) -> String {
     let profiles: Vec<String> = report
         .profiles
         .iter()
+        .filter(|profile| profile.variant.is_none())
         .map(|profile| {
             format!("{} {}/{}", profile.name.name(), profile.counts.passed, profile.counts.total())
         })

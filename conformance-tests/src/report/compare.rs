@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::{CaseReport, Report};
+use super::{CaseReport, Report, ScenarioReport};
+use crate::trace::{Order, Trace, side_by_side};
 
 /// How a second report differs from a first one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,7 +40,7 @@ pub struct Change {
 #[must_use]
 pub fn compare(before: &Report, after: &Report) -> Comparison {
     let by_name = |report: &Report| -> BTreeMap<String, CaseReport> {
-        report.cases.iter().map(|case| (case.name.clone(), case.clone())).collect()
+        report.cases.iter().map(|case| (case.shown_name(), case.clone())).collect()
     };
     let (before, mut after) = (by_name(before), by_name(after));
     let mut comparison = Comparison::default();
@@ -61,6 +62,37 @@ pub fn compare(before: &Report, after: &Report) -> Comparison {
     }
     comparison.new = after.into_keys().collect();
     comparison
+}
+
+/// The traces of one scenario in several reports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Traces {
+    /// The scenario.
+    pub scenario: String,
+    /// Whether all linearise the same order.
+    pub same: bool,
+    /// The traces beside each other, with the first divergence marked.
+    pub table: String,
+}
+
+/// The traces of every scenario that all reports have; the first report is what the others are measured by.
+#[must_use]
+pub fn traces(reports: &[(&str, &Report)]) -> Vec<Traces> {
+    let Some(((_, first), _)) = reports.split_first() else { return Vec::new() };
+    let of = |scenario: &ScenarioReport| {
+        let found = |report: &Report| {
+            report.scenarios.iter().find(|found| found.name == scenario.name).map(|found| found.trace.clone())
+        };
+        let traces: Vec<Trace> = reports.iter().map(|(_, report)| found(report)).collect::<Option<_>>()?;
+        let columns: Vec<(&str, &Trace)> = reports.iter().map(|(name, _)| *name).zip(&traces).collect();
+        let order = Order::of(traces.first()?);
+        Some(Traces {
+            scenario: scenario.name.clone(),
+            same: traces.iter().all(|trace| order.divergence(trace).is_none()),
+            table: side_by_side(&columns),
+        })
+    };
+    first.scenarios.iter().filter_map(of).collect()
 }
 
 impl Comparison {
@@ -119,6 +151,7 @@ mod tests {
         let case = |(name, verdict): &(&str, &str)| CaseReport {
             name: (*name).to_owned(),
             profile: Profile::Core,
+            variant: None,
             verdict: (*verdict).to_owned(),
             what: (*verdict == "fail").then(|| "it is wrong".to_owned()),
             evidence: Vec::new(),

@@ -2,12 +2,19 @@
 
 use std::fmt::Write as _;
 
-use super::{CaseReport, Report};
+use super::{CaseReport, Report, ScenarioReport};
 
 /// The report as JUnit XML: a suite a profile; failures and errors are told apart.
 #[must_use]
 pub fn junit(report: &Report) -> String {
-    let total = report.counts();
+    let mut total = report.counts();
+    for scenario in &report.scenarios {
+        match scenario.verdict.as_str() {
+            "pass" => total.passed += 1,
+            "fail" => total.failed += 1,
+            _ => total.errors += 1,
+        }
+    }
     let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     let _ = writeln!(
         text,
@@ -22,20 +29,47 @@ pub fn junit(report: &Report) -> String {
         let counts = profile.counts;
         let _ = writeln!(
             text,
-            "  <testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\">",
+            "  <testsuite name=\"{}{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\">",
             profile.name.name(),
+            profile.variant.map(|variant| format!("/{variant}")).unwrap_or_default(),
             counts.total(),
             counts.failed,
             counts.errors,
             counts.skipped
         );
-        for case in report.cases.iter().filter(|case| case.profile == profile.name) {
-            write_case(&mut text, case);
-        }
+        let of = |case: &&CaseReport| case.profile == profile.name && case.variant == profile.variant;
+        report.cases.iter().filter(of).for_each(|case| write_case(&mut text, case));
         text.push_str("  </testsuite>\n");
     }
+    write_scenarios(&mut text, &report.scenarios);
     text.push_str("</testsuites>\n");
     text
+}
+
+fn write_scenarios(text: &mut String, scenarios: &[ScenarioReport]) {
+    if scenarios.is_empty() {
+        return;
+    }
+    let count = |verdict: &str| scenarios.iter().filter(|scenario| scenario.verdict == verdict).count();
+    let (failed, broke) = (count("fail"), count("error"));
+    let _ = writeln!(
+        text,
+        "  <testsuite name=\"scenarios\" tests=\"{}\" failures=\"{failed}\" errors=\"{broke}\" skipped=\"0\">",
+        scenarios.len(),
+    );
+    for scenario in scenarios {
+        let seconds = scenario.duration_ms as f64 / 1000.0;
+        let name = escaped(&scenario.name);
+        let _ = writeln!(text, "    <testcase classname=\"scenario\" name=\"{name}\" time=\"{seconds:.3}\">");
+        let what = escaped(scenario.what.as_deref().unwrap_or_default());
+        let _ = match scenario.verdict.as_str() {
+            "pass" => Ok(()),
+            "fail" => writeln!(text, "      <failure message=\"{what}\"/>"),
+            _ => writeln!(text, "      <error message=\"{what}\"/>"),
+        };
+        text.push_str("    </testcase>\n");
+    }
+    text.push_str("  </testsuite>\n");
 }
 
 fn write_case(text: &mut String, case: &CaseReport) {

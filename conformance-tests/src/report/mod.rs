@@ -19,10 +19,15 @@ use serde::{Deserialize, Serialize};
 use crate::case::{Case, Profile};
 use crate::harness::Implementation;
 use crate::requirement::{self, Level};
+use crate::trace::Trace;
+use crate::variant::Variant;
 use crate::verdict::Verdict;
 
 /// The address of the report's schema.
 pub const SCHEMA: &str = "https://drivetrain.dev/schemas/conformance-report.v1.schema.json";
+
+/// The schema itself.
+pub const SCHEMA_TEXT: &str = include_str!("../../schema/report.v1.schema.json");
 
 /// What became of a suite.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,8 +47,51 @@ pub struct Report {
     pub profiles: Vec<ProfileReport>,
     /// How many requirements were tried and hold, by level.
     pub requirements: BTreeMap<String, RequirementCounts>,
-    /// Case by case, by name.
+    /// Case by case, by name; those that ran plainly first.
     pub cases: Vec<CaseReport>,
+    /// The scenarios that were played, with what each run did.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scenarios: Vec<ScenarioReport>,
+    /// Cases that variants leave out, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub excluded: Vec<ExcludedCase>,
+}
+
+/// What became of a scenario.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ScenarioReport {
+    /// The scenario.
+    pub name: String,
+    /// What it is about.
+    pub about: String,
+    /// `pass`, `fail` or `error`.
+    pub verdict: String,
+    /// What was wrong or broke.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub what: Option<String>,
+    /// What the run did, as far as it came.
+    pub trace: Trace,
+    /// How long it took.
+    pub duration_ms: u64,
+}
+
+/// A case that a variant leaves out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExcludedCase {
+    /// The variant.
+    pub variant: Variant,
+    /// The case.
+    pub case: String,
+    /// Why.
+    pub because: String,
+}
+
+impl ExcludedCase {
+    pub(crate) fn new(variant: Variant, case: &Case, because: &str) -> Self {
+        Self { variant, case: case.name.to_owned(), because: because.to_owned() }
+    }
 }
 
 /// Which suite it is.
@@ -73,6 +121,18 @@ pub enum Conclusion {
 }
 
 impl Conclusion {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Partial => "partial",
+            Self::Failure => "failure",
+            Self::Error => "error",
+            Self::Nothing => "nothing",
+        }
+    }
+
     /// The exit code of a program that tells it: 0 conformant, 1 not, 2 something broke, 3 nothing ran.
     #[must_use]
     pub fn exit_code(self) -> u8 {
@@ -91,6 +151,9 @@ impl Conclusion {
 pub struct ProfileReport {
     /// The profile.
     pub name: Profile,
+    /// What went wrong all the time, if anything did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant: Option<Variant>,
     /// What it comes to.
     pub result: Conclusion,
     /// How many cases came out how.
@@ -139,6 +202,9 @@ pub struct CaseReport {
     pub name: String,
     /// Its profile.
     pub profile: Profile,
+    /// What went wrong all the time, if anything did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant: Option<Variant>,
     /// `pass`, `fail`, `error` or `skipped`.
     pub verdict: String,
     /// What was wrong, broke or is lacking.
@@ -154,7 +220,16 @@ pub struct CaseReport {
 }
 
 impl CaseReport {
-    pub(crate) fn new(case: &Case, verdict: &Verdict, took: Duration) -> Self {
+    /// Its name, with the variant that it ran under.
+    #[must_use]
+    pub fn shown_name(&self) -> String {
+        match self.variant {
+            None => self.name.clone(),
+            Some(variant) => format!("{} under {variant}", self.name),
+        }
+    }
+
+    pub(crate) fn new(case: &Case, variant: Option<Variant>, verdict: &Verdict, took: Duration) -> Self {
         let (what, evidence) = match verdict {
             Verdict::Pass => (None, Vec::new()),
             Verdict::Fail { what, evidence } => (Some(what.clone()), evidence.clone()),
@@ -164,6 +239,7 @@ impl CaseReport {
         Self {
             name: case.name.to_owned(),
             profile: case.profile,
+            variant,
             verdict: verdict.name().to_owned(),
             what,
             evidence,
@@ -177,9 +253,14 @@ impl Report {
     /// The report of cases that ran.
     #[must_use]
     pub fn new(implementation: Implementation, timeout_scale: f64, mut cases: Vec<CaseReport>) -> Self {
-        cases.sort_by(|one, other| (one.profile, &one.name).cmp(&(other.profile, &other.name)));
-        let profiles: Vec<ProfileReport> =
-            Profile::ALL.into_iter().filter_map(|profile| profile_report(profile, &cases)).collect();
+        cases.sort_by(|one, other| {
+            (one.variant, one.profile, &one.name).cmp(&(other.variant, other.profile, &other.name))
+        });
+        let variants = std::iter::once(None).chain(Variant::ALL.into_iter().map(Some));
+        let profiles: Vec<ProfileReport> = variants
+            .flat_map(|variant| Profile::ALL.map(|profile| (variant, profile)))
+            .filter_map(|(variant, profile)| profile_report(variant, profile, &cases))
+            .collect();
         let result = profiles.iter().map(|profile| profile.result).fold(Conclusion::Nothing, worse);
         Self {
             schema: SCHEMA.to_owned(),
@@ -193,7 +274,27 @@ impl Report {
             profiles,
             requirements: requirement_counts(&cases),
             cases,
+            scenarios: Vec::new(),
+            excluded: Vec::new(),
         }
+    }
+
+    /// The same with scenarios that were played.
+    #[must_use]
+    pub fn with_scenarios(self, scenarios: Vec<ScenarioReport>) -> Self {
+        let conclusion = |scenario: &ScenarioReport| match scenario.verdict.as_str() {
+            "pass" => Conclusion::Success,
+            "fail" => Conclusion::Failure,
+            _ => Conclusion::Error,
+        };
+        let result = scenarios.iter().map(conclusion).fold(self.result, worse);
+        Self { result, scenarios, ..self }
+    }
+
+    /// The same with what variants left out.
+    #[must_use]
+    pub fn with_excluded(self, excluded: Vec<ExcludedCase>) -> Self {
+        Self { excluded, ..self }
     }
 
     /// How many cases came out how.
@@ -210,8 +311,8 @@ impl Report {
     }
 }
 
-fn profile_report(profile: Profile, cases: &[CaseReport]) -> Option<ProfileReport> {
-    let counts = count(cases.iter().filter(|case| case.profile == profile));
+fn profile_report(variant: Option<Variant>, profile: Profile, cases: &[CaseReport]) -> Option<ProfileReport> {
+    let counts = count(cases.iter().filter(|case| case.profile == profile && case.variant == variant));
     if counts.total() == 0 {
         return None;
     }
@@ -219,14 +320,14 @@ fn profile_report(profile: Profile, cases: &[CaseReport]) -> Option<ProfileRepor
         Conclusion::Error
     } else if counts.failed > 0 {
         Conclusion::Failure
-    } else if profile == Profile::Core && counts.skipped > 0 {
+    } else if profile == Profile::Core && variant.is_none() && counts.skipped > 0 {
         Conclusion::Partial
     } else if counts.passed == 0 {
         Conclusion::Nothing
     } else {
         Conclusion::Success
     };
-    Some(ProfileReport { name: profile, result, counts })
+    Some(ProfileReport { name: profile, variant, result, counts })
 }
 
 fn count<'a>(cases: impl Iterator<Item = &'a CaseReport>) -> Counts {

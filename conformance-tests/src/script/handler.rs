@@ -37,6 +37,7 @@ impl Script {
         if let Some(gate) = &lines.gate {
             entered.at_gate(gate);
             self.wait_at(gate, lines, context).await?;
+            entered.through(gate);
         }
         if let Some(millis) = lines.wait_ms {
             let until = self.time.now().plus_millis(millis);

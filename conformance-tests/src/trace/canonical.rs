@@ -5,6 +5,7 @@ use std::fmt;
 
 use engine_core::event::{Body, Event};
 use engine_core::plan::CompiledPlan;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::history::RunHistory;
@@ -26,7 +27,8 @@ const KEPT: &[&str] = &[
 ];
 
 /// What a run did.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Trace {
     /// What each step waits for, by the plan.
     pub dependencies: BTreeMap<String, Vec<String>>,
@@ -35,13 +37,16 @@ pub struct Trace {
 }
 
 /// An event without what differs from run to run.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Moment {
     /// The event's type.
     pub event: String,
     /// The step and its logical attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub about: Option<(String, u32)>,
     /// What every engine must write alike.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub details: BTreeMap<String, String>,
 }
 

@@ -22,9 +22,12 @@ pub use run::TestRun;
 
 use crate::harness::{Fault, Harness, HarnessError, Setup};
 use crate::history::{History, Item, Recorder, RunHistory, Visit};
+use crate::layer::slow::Late;
+use crate::script::stage::is_loss;
 use crate::script::{HANDLERS, Stage};
 use crate::subject::Subject;
 use crate::timeouts::Timeouts;
+use crate::variant::{Dice, Variant};
 use crate::verdict::Stop;
 
 /// The tenant that a case acts for unless it says otherwise.
@@ -57,9 +60,27 @@ impl World {
     /// # Errors
     /// When the harness cannot.
     pub async fn open(harness: &dyn Harness, case: &str, timeouts: Timeouts) -> Result<Self, HarnessError> {
+        Self::open_under(None, harness, case, timeouts).await
+    }
+
+    /// The same, with something going wrong all the time.
+    ///
+    /// # Errors
+    /// When the harness cannot.
+    pub async fn open_under(
+        variant: Option<Variant>,
+        harness: &dyn Harness,
+        case: &str,
+        timeouts: Timeouts,
+    ) -> Result<Self, HarnessError> {
         let recorder = Arc::new(Recorder::default());
         let stage = Arc::new(Stage::new(Arc::clone(&recorder)));
-        let setup = Setup { case: case.to_owned(), stage: Arc::clone(&stage) };
+        match variant {
+            Some(Variant::SlowStore) => stage.slow().always(Dice::of(case, "slow")),
+            Some(Variant::WorkerRestart) => stage.forgive_losses(),
+            _ => {}
+        }
+        let setup = Setup { case: case.to_owned(), stage: Arc::clone(&stage), variant };
         let subject = harness.open(setup).await?;
         stage.look_into(Arc::clone(&subject.store));
         let client = Client::new(Parts {
@@ -308,6 +329,16 @@ impl World {
         Ok(())
     }
 
+    /// Lets the next appends of this kind be late. Needs [`crate::Fault::SlowStore`].
+    pub fn late(&self, late: Late) {
+        self.shared.stage.slow().add(late);
+    }
+
+    /// Whether an event counts: a loss that a variant has brought about does not.
+    pub(crate) fn counts(&self, event: &Event) -> bool {
+        !(self.shared.stage.forgives_losses() && is_loss(event))
+    }
+
     /// Waits for what must come, as long as a conformant implementation may take.
     async fn in_time<T>(&self, what: &str, coming: impl Future<Output = T>) -> Result<T, Stop> {
         let longest = self.shared.timeouts.for_event();
@@ -329,12 +360,19 @@ impl World {
         self.shared.stage.slips()
     }
 
+    /// What variants have found wrong.
+    pub(crate) fn findings(&self) -> Vec<String> {
+        self.shared.stage.findings()
+    }
+
     /// Everything that was recorded, with the logs of all runs as they stand now.
     ///
     /// # Errors
     /// When a log cannot be read.
     pub async fn history(&self) -> Result<History, Stop> {
         let mut history = self.shared.recorder.take();
+        history.late = self.shared.stage.slow().lateness_so_far();
+        history.rebuilt = self.shared.stage.rebuilt_so_far();
         let runs = self.shared.runs.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for (tenant_id, run_id) in runs {
             let owner = self.seen_by(|parts| {

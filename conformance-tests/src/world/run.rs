@@ -152,7 +152,7 @@ impl TestRun {
         let found = async {
             while let Some(event) = events.next().await {
                 match event {
-                    Ok(event) if met(&event) => return Ok(event),
+                    Ok(event) if self.world.counts(&event) && met(&event) => return Ok(event),
                     Ok(_) => {}
                     Err(error) => return Err(Stop::from(error)),
                 }
@@ -203,7 +203,9 @@ impl TestRun {
     /// # Errors
     /// When it cannot be read.
     pub async fn events(&self) -> Result<Vec<Event>, Stop> {
-        self.world.log(&self.run_id).await
+        let mut events = self.world.log(&self.run_id).await?;
+        events.retain(|event| self.world.counts(event));
+        Ok(events)
     }
 
     /// The log as lines: `Type` or `Type step#attempt`.

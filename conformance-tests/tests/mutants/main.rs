@@ -23,6 +23,9 @@ const LONGEST: Duration = Duration::from_secs(180);
 /// Stretches the suite's timeouts: a broken engine often keeps a case waiting for what never comes.
 const TIMEOUT_SCALE: &str = "0.2";
 
+/// How many draws must come upon a mutant that random testing shall find.
+const DRAWS: &str = "400";
+
 fn main() {
     let mut arguments = Arguments::from_args();
     // A mutant that keeps its case waiting keeps no core busy.
@@ -71,8 +74,14 @@ fn unbroken() -> Result<(), String> {
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
-/// Each case that shall catch a mutant fails on it.
+/// Each case that shall catch a mutant fails on it, and random testing finds it where it shall.
 fn caught(mutant: &Mutant) -> Result<(), String> {
+    if mutant.differential {
+        found_by_chance(mutant)?;
+    }
+    if mutant.caught_by.is_empty() {
+        return Ok(());
+    }
     let report = run(Some(mutant), &mutant.caught_by)?;
     for name in &mutant.caught_by {
         let case = report.cases.iter().find(|case| case.name == *name);
@@ -83,6 +92,28 @@ fn caught(mutant: &Mutant) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Random testing comes upon a mutant; without it, it finds nothing in as many draws.
+fn found_by_chance(mutant: &Mutant) -> Result<(), String> {
+    let workshop = workshop()?;
+    let draw = |name: &str| -> Result<Option<i32>, String> {
+        let mut command = tokio::process::Command::new(&workshop.program);
+        command.args(["--differential", DRAWS]).env(workshop::VARIABLE, name).kill_on_drop(true);
+        ended(name, command).map(|output| output.status.code())
+    };
+    match (draw(&mutant.name)?, draw("nobody")?) {
+        (Some(1), Some(0)) => Ok(()),
+        codes => Err(format!("{} is not found in {DRAWS} draws: {codes:?}", mutant.name)),
+    }
+}
+
+fn ended(name: &str, mut command: tokio::process::Command) -> Result<std::process::Output, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(told)?;
+    match runtime.block_on(async { tokio::time::timeout(LONGEST, command.output()).await }) {
+        Ok(output) => output.map_err(told),
+        Err(_) => Err(format!("{name}: the program did not end within {} s", LONGEST.as_secs())),
+    }
 }
 
 fn run(mutant: Option<&Mutant>, cases: &[String]) -> Result<Report, String> {
@@ -97,16 +128,14 @@ fn run(mutant: Option<&Mutant>, cases: &[String]) -> Result<Report, String> {
         if mutant.modest {
             command.arg("--modest");
         }
+        if let Some(variant) = &mutant.variant {
+            command.args(["--variant", variant]);
+        }
     }
     for case in cases {
         command.args(["--case", case]);
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(told)?;
-    let ended = runtime.block_on(async { tokio::time::timeout(LONGEST, command.output()).await });
-    let output = match ended {
-        Ok(output) => output.map_err(told)?,
-        Err(_) => return Err(format!("{name}: the suite did not end within {} s", LONGEST.as_secs())),
-    };
+    let output = ended(name, command)?;
     read(&folder.join("report.json")).map_err(|error| {
         format!("{name}: no report ({error}), {}: {}", output.status, String::from_utf8_lossy(&output.stderr))
     })

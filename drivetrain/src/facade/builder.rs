@@ -266,7 +266,8 @@ impl Builder {
                     .secrets(secrets)
                     .artifacts(equipment::artifacts(&config)?)
                     .inline_limit(config.inline_limit())
-                    .claim(config.claim());
+                    .claim(config.claim())
+                    .write_budget(config.store_options().write_budget);
                 if let Some(name) = config.worker_name() {
                     worker = worker.name(name);
                 }

@@ -103,7 +103,7 @@ impl Visit {
                 emitted_by: self.worker.shared.name.clone(),
                 fence: None,
             };
-            let appended = self.worker.shared.store.append(request).await?;
+            let appended = self.worker.append(request).await?;
             match appended {
                 Appended::Stored(stored) => {
                     for stored in stored {

@@ -20,6 +20,9 @@ use crate::history::History;
 use crate::prepare::{Prepared, ReadyStep};
 use crate::worker::Worker;
 
+/// How long a delivery that came early waits for its time.
+const MOMENT_MS: u64 = 1000;
+
 /// One delivery on its way.
 pub(super) struct Visit {
     pub(super) worker: Worker,
@@ -86,6 +89,9 @@ impl Visit {
                 return Ok(standing);
             }
         }
+        if let Some(standing) = self.wait_for_backoff(stop).await? {
+            return Ok(standing);
+        }
         let Some(view) = self.history.run().attempt(self.delivery.step_id.as_str()) else {
             return Ok(Standing::NotReleased);
         };
@@ -150,7 +156,7 @@ impl Visit {
         let grace_ms = self.history.queued().map_or(0, |queued| queued.limits.cancel_grace_ms);
         let forced = async {
             stop.cancelled().await;
-            time.sleep_until(time.now().plus_millis(grace_ms)).await;
+            time.alarm(time.now().plus_millis(grace_ms)).await;
         };
         let report = tokio::select! {
             biased;
@@ -190,6 +196,28 @@ impl Visit {
             Some(Body::StepRetried(retried)) => retried.worker_lost,
             _ => false,
         }
+    }
+
+    /// A delivery may come while a try backs off: one too many, or from a clock that is ahead. The next try does not begin
+    /// early for it (RETRY-6): a moment is waited out, and more is given back.
+    async fn wait_for_backoff(&mut self, stop: &CancellationToken) -> Result<Option<Standing>> {
+        let ours = |task: &Dispatched| {
+            task.attempt.step == self.delivery.step_id && task.attempt.attempt == self.delivery.attempt
+        };
+        let task = self.history.run().actions().dispatch.into_iter().find(ours);
+        let now = self.now();
+        let Some(at) = task.and_then(|task| task.not_before).filter(|at| *at > now) else { return Ok(None) };
+        let delay_ms = at.millis_since(now);
+        if delay_ms > MOMENT_MS {
+            return Ok(Some(Standing::TryAgain { delay_ms }));
+        }
+        let time = self.worker.time().clone();
+        tokio::select! {
+            () = time.sleep_until(at) => {}
+            () = stop.cancelled() => {}
+        }
+        self.catch_up().await?;
+        Ok(self.settled())
     }
 
     /// Asks the decider whether the attempt may start, before anything of it is worked out.

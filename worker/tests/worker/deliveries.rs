@@ -159,6 +159,7 @@ async fn a_failed_try_is_tried_again_until_it_is_final() {
     for delay_ms in [1000, 2000] {
         let outcome = worker.attempt(delivery(&run, "a")).await.unwrap();
         assert_eq!(outcome.standing, Standing::TryAgain { delay_ms });
+        world.time.advance(delay_ms);
     }
     let outcome = worker.attempt(delivery(&run, "a")).await.unwrap();
     assert_eq!(outcome.standing, Standing::Ended);
@@ -166,6 +167,38 @@ async fn a_failed_try_is_tried_again_until_it_is_final() {
     assert_eq!(types, ["StepStarted", "StepRetried", "StepRetried", "StepFailed"]);
     let Body::StepFailed(failed) = &outcome.events[3].body else { panic!("{:?}", outcome.events) };
     assert_eq!((failed.tries, failed.error.message.as_str()), (3, "try 3"));
+}
+
+#[tokio::test]
+async fn a_delivery_that_comes_while_a_try_backs_off_does_not_begin_the_next_one_early() {
+    let world = World::memory();
+    let calls = Arc::new(AtomicU32::new(0));
+    let counter = calls.clone();
+    let mut handlers = Handlers::new();
+    handlers
+        .register_fn("flaky", move |_, _: Value| {
+            counter.fetch_add(1, Ordering::SeqCst);
+            async { Err::<(), _>(StepError::classified("ETIMEDOUT", None, "too late")) }
+        })
+        .unwrap();
+    let worker = world.worker(handlers);
+    let retry = json!({"maxAttempts": 2, "initialBackoffMs": 5000});
+    let run = world.start(json!([{"id": "a", "handler": "flaky", "retry": retry}]), json!(null)).await;
+    let first = worker.attempt(delivery(&run, "a")).await.unwrap();
+    assert_eq!(first.standing, Standing::TryAgain { delay_ms: 5000 });
+    world.time.advance(1000);
+    // One too many: it is told how long it still takes.
+    let early = worker.attempt(delivery(&run, "a")).await.unwrap();
+    assert_eq!(early.standing, Standing::TryAgain { delay_ms: 4000 });
+    world.time.advance(3900);
+    // A clock that is a little ahead: a moment is waited out.
+    let (again, at) = (worker.clone(), delivery(&run, "a"));
+    let waiting = tokio::spawn(async move { again.attempt(at).await });
+    world.time.until_awaited(100).await;
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
+    world.time.advance(100);
+    assert_eq!(waiting.await.unwrap().unwrap().standing, Standing::Ended);
+    assert_eq!(calls.load(Ordering::SeqCst), 2);
 }
 
 #[tokio::test]

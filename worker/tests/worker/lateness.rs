@@ -49,3 +49,19 @@ async fn a_late_end_is_written_again_until_it_is_there_and_the_step_does_not_fai
     assert!(matches!(outcome.events[1].body, Body::StepCompleted(_)));
     assert_eq!(world.types(&run, "a").await, ["StepStarted", "StepCompleted"]);
 }
+
+#[tokio::test]
+async fn a_store_that_never_answers_is_waited_for_no_longer_than_the_budget() {
+    let (world, late) = world();
+    let worker = world.worker(echo());
+    let run = world.start(json!([{"id": "a", "handler": "echo", "with": 1}]), json!(null)).await;
+    late.hanging_ends.store(1, Ordering::SeqCst);
+    let delivery = Delivery::new(tenant(), run.clone(), step("a"), 1);
+    let running = tokio::spawn(async move { worker.attempt(delivery).await });
+    world.time.until_awaited(3000).await;
+    world.time.advance(3000);
+    world.time.until_awaited(100).await;
+    world.time.advance(100);
+    assert_eq!(running.await.unwrap().unwrap().standing, Standing::Ended);
+    assert_eq!(world.types(&run, "a").await, ["StepStarted", "StepCompleted"]);
+}

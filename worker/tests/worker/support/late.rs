@@ -18,24 +18,40 @@ pub(crate) struct LateStore {
     pub(crate) inner: Arc<dyn StateStore>,
     pub(crate) late_starts: AtomicU32,
     pub(crate) late_ends: AtomicU32,
+    /// The next ends are never answered.
+    pub(crate) hanging_ends: AtomicU32,
 }
 
 impl LateStore {
     pub(crate) fn new(inner: Arc<dyn StateStore>) -> Self {
-        Self { inner, late_starts: AtomicU32::new(0), late_ends: AtomicU32::new(0) }
+        Self {
+            inner,
+            late_starts: AtomicU32::new(0),
+            late_ends: AtomicU32::new(0),
+            hanging_ends: AtomicU32::new(0),
+        }
     }
 
     fn is_late(&self, request: &AppendRequest) -> bool {
         let has = |wanted: fn(&Body) -> bool| request.drafts.iter().any(|draft| wanted(&draft.body));
-        let counter = if has(|body| matches!(body, Body::StepCompleted(_) | Body::StepFailed(_))) {
+        let counter = if ends(request) {
             &self.late_ends
         } else if has(|body| matches!(body, Body::StepStarted(_))) {
             &self.late_starts
         } else {
             return false;
         };
-        counter.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
+        taken(counter)
     }
+}
+
+fn ends(request: &AppendRequest) -> bool {
+    let is_end = |body: &Body| matches!(body, Body::StepCompleted(_) | Body::StepFailed(_));
+    request.drafts.iter().any(|draft| is_end(&draft.body))
+}
+
+fn taken(counter: &AtomicU32) -> bool {
+    counter.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
 }
 
 #[async_trait]
@@ -43,6 +59,9 @@ impl EventLog for LateStore {
     async fn append(&self, request: AppendRequest) -> Result<Appended> {
         if self.is_late(&request) {
             return Err(Error::new(Code::WriteBudgetExceeded, "the store is late"));
+        }
+        if ends(&request) && taken(&self.hanging_ends) {
+            std::future::pending::<()>().await;
         }
         self.inner.append(request).await
     }

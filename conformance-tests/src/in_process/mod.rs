@@ -1,29 +1,30 @@
 //! The harness of the engine inside the process: on memory, SQLite or Postgres, in virtual time, so that hours of waiting
 //! take milliseconds.
+//!
+//! - this file: the harness, and the engine as clients see it;
+//! - `site`: where engines live and die; `trouble`: what goes wrong in them.
 
-use std::any::Any;
+mod site;
+mod trouble;
+
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use adapter_mock::{Fault as EngineFault, Faults, InProcess, Moment, VirtualTime};
+use adapter_mock::{InProcess, VirtualTime};
 use async_trait::async_trait;
 use engine_core::port::store::NewLease;
 use engine_core::port::{
     Capabilities, Capability, Engine, EngineRun, EngineRunRequest, EngineStatus, SignalRequest, StartRequest,
-    StateStore, Timekeeper,
+    StateStore,
 };
 use engine_core::signal::{Command, PauseMode};
-use engine_core::{Result, RunId, Timestamp};
-use worker::{Artifacts, Handlers, Worker};
+use engine_core::{Code, Result, Timestamp};
+use site::Site;
 
 use crate::harness::{Fault, Harness, HarnessError, Implementation, Setup};
-use crate::script::Stage;
-use crate::subject::{Operator, Subject};
-
-/// How long a dead engine keeps its runs. A third of it is how often a living one renews by the machine's clock: longer
-/// than a case may take, so that nobody renews for the dead.
-const LEASE: Duration = Duration::from_secs(600);
+use crate::subject::Subject;
+use crate::variant::Variant;
 
 /// When a case's time begins.
 const BEGINNING: i64 = 1_700_000_000_000;
@@ -116,131 +117,45 @@ impl Harness for InProcessHarness {
     }
 
     fn faults(&self) -> Vec<Fault> {
-        vec![Fault::Kill, Fault::AnotherProcess, Fault::PassTime]
+        vec![Fault::Kill, Fault::AnotherProcess, Fault::PassTime, Fault::SlowStore]
+    }
+
+    fn variants(&self) -> Vec<Variant> {
+        Variant::ALL.to_vec()
     }
 
     async fn open(&self, setup: Setup) -> Result<Subject, HarnessError> {
         let time = VirtualTime::starting_at(Timestamp::from_millis(BEGINNING));
         let store = self.store(&setup.case, &time).await?;
-        let site = Arc::new(Site {
-            artifacts: Arc::new(Artifacts::open("memory:")?),
-            store: Arc::clone(&store),
-            time: time.clone(),
-            setup,
-            engines: Mutex::default(),
-        });
-        site.populate().await?;
-        let engine = Arc::new(Front { site: Arc::clone(&site), modest: self.modest });
+        let site = Site::open(setup, Arc::clone(&store), time.clone()).await?;
+        let engine = Arc::new(Front { site: Arc::clone(&site), which: Which::First, modest: self.modest });
         Ok(Subject { engine, store, time: Arc::new(time), operator: site })
     }
 }
 
-/// The place where engines live and die.
-#[derive(Debug)]
-struct Site {
-    store: Arc<dyn StateStore>,
-    time: VirtualTime,
-    setup: Setup,
-    artifacts: Arc<Artifacts>,
-    /// The engine that the front leads to, then those of other processes.
-    engines: Mutex<Vec<InProcess>>,
-}
-
-impl Site {
-    fn lock(&self) -> MutexGuard<'_, Vec<InProcess>> {
-        self.engines.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn first(&self) -> Option<InProcess> {
-        self.lock().first().cloned()
-    }
-
-    async fn populate(&self) -> Result<InProcess, HarnessError> {
-        let time: Arc<dyn Timekeeper> = Arc::new(self.time.clone());
-        let mut handlers = Handlers::new();
-        for (name, script) in self.setup.handlers(&time) {
-            handlers.register(name, script)?;
-        }
-        let worker = Worker::builder(Arc::clone(&self.store), handlers)
-            .name("conformance-worker")
-            .artifacts(Arc::clone(&self.artifacts))
-            .time(time)
-            .build()?;
-        let options = adapter_mock::Options {
-            lease: LEASE,
-            virtual_time: Some(self.time.clone()),
-            faults: Some(Arc::new(Mortal {
-                born: self.setup.stage.kills_so_far(),
-                stage: Arc::clone(&self.setup.stage),
-            })),
-            ..adapter_mock::Options::default()
-        };
-        let engine = InProcess::open(worker, options).await?;
-        self.lock().push(engine.clone());
-        Ok(engine)
-    }
-
-    /// Waits until every engine that was killed has noticed, and forgets them.
-    async fn bury(&self) {
-        let dead = std::mem::take(&mut *self.lock());
-        for engine in &dead {
-            // What had steps in flight is gone with them; a driver that only waited leaves its run.
-            let gone = tokio::time::timeout(Duration::from_secs(30), engine.shutdown());
-            let _ = gone.await;
-        }
-    }
-}
-
-#[async_trait]
-impl Operator for Site {
-    fn hold_time(&self) -> Box<dyn Any + Send> {
-        Box::new(self.time.hold())
-    }
-
-    async fn kill(&self) -> Result<(), HarnessError> {
-        self.setup.stage.kill();
-        self.bury().await;
-        Ok(())
-    }
-
-    async fn restart(&self) -> Result<(), HarnessError> {
-        self.bury().await;
-        let lease = u64::try_from(LEASE.as_millis()).unwrap_or(u64::MAX);
-        let over = self.time.alarm(engine_core::port::Clock::now(&self.time).plus_millis(lease + 1));
-        if tokio::time::timeout(Duration::from_secs(30), over).await.is_err() {
-            return Err(HarnessError::new("the lease of the dead does not run out: somebody is busy"));
-        }
-        self.populate().await.map(|_| ())
-    }
-
-    async fn another_process(&self) -> Result<Arc<dyn Engine>, HarnessError> {
-        Ok(Arc::new(self.populate().await?))
-    }
-
-    async fn close(&self) {
-        self.setup.stage.kill();
-        self.bury().await;
-    }
-}
-
-/// Every driver of an engine dies at the next thing it does once everything was killed.
-#[derive(Debug)]
-struct Mortal {
-    stage: Arc<Stage>,
-    born: u32,
-}
-
-impl Faults for Mortal {
-    fn at(&self, _: &RunId, _: Moment<'_>) -> EngineFault {
-        if self.stage.kills_so_far() > self.born { EngineFault::Crash } else { EngineFault::None }
-    }
-}
-
-/// Leads to the engine that lives; while none does, runs and signals wait in the store.
+/// Leads to an engine that lives; while none does, runs and signals wait in the store.
 #[derive(Debug)]
 struct Front {
     site: Arc<Site>,
+    which: Which,
     modest: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Which {
+    /// The process that was there first.
+    First,
+    /// The one that came last.
+    Last,
+}
+
+impl Front {
+    fn engine(&self) -> Option<InProcess> {
+        match self.which {
+            Which::First => self.site.first(),
+            Which::Last => self.site.last(),
+        }
+    }
 }
 
 #[async_trait]
@@ -254,18 +169,23 @@ impl Engine for Front {
             return Capabilities::default();
         }
         // Also while none lives: what an adapter can do does not depend on its process.
-        self.site.first().map_or(
+        self.engine().map_or(
             Capabilities { immediate_pause: true, fail_fast_cancel: true, ..Capabilities::default() },
             |engine| engine.capabilities(),
         )
     }
 
     fn lease(&self) -> Option<NewLease> {
-        self.site.first().and_then(|engine| engine.lease())
+        // Whoever has it may be gone before the run is made.
+        if self.site.restarts() { None } else { self.engine().and_then(|engine| engine.lease()) }
     }
 
-    async fn start(&self, request: StartRequest) -> Result<EngineRun> {
-        match self.site.first() {
+    async fn start(&self, mut request: StartRequest) -> Result<EngineRun> {
+        if self.site.restarts() {
+            request.fresh = None;
+            self.site.await_engine().await;
+        }
+        match self.engine() {
             Some(engine) => engine.start(request).await,
             None => Ok(EngineRun { reference: request.run_id.to_string(), status: EngineStatus::Open }),
         }
@@ -275,17 +195,21 @@ impl Engine for Front {
         if let Command::Pause { mode: PauseMode::Immediate } = request.signal.command {
             self.capabilities().require(Capability::ImmediatePause, self.name())?;
         }
-        match self.site.first() {
-            Some(engine) => engine.signal(request).await,
-            None => self.site.store.submit(&request.tenant_id, &request.run_id, request.signal).await,
+        if let Some(engine) = self.engine() {
+            match engine.signal(request.clone()).await {
+                // It died while it was asked; whoever comes next finds the signal in the store.
+                Err(error) if error.code() == Code::LeaseLost => {}
+                answer => return answer,
+            }
         }
+        self.site.store().submit(&request.tenant_id, &request.run_id, request.signal).await
     }
 
     async fn describe(&self, request: EngineRunRequest) -> Result<EngineRun> {
-        match self.site.first() {
+        match self.engine() {
             Some(engine) => engine.describe(request).await,
             None => {
-                let record = self.site.store.find(&request.tenant_id, &request.run_id).await?;
+                let record = self.site.store().find(&request.tenant_id, &request.run_id).await?;
                 Ok(EngineRun { reference: record.run_id.to_string(), status: EngineStatus::Open })
             }
         }

@@ -1,5 +1,9 @@
-//! Scenarios: a plan and what is done to its run, readable without Rust. They lie in `scenarios/`, and random testing
-//! leaves its counterexamples there.
+//! Scenarios: a plan and what is done to its run, readable without Rust. They lie in `scenarios/`; random testing writes
+//! its counterexamples in the same form.
+//!
+//! - this file: what a scenario says, and how it is played; [`shipped`]: those that the suite brings along.
+
+pub mod shipped;
 
 use client::{Ask, Completion, Decision};
 use engine_core::StepId;
@@ -40,6 +44,8 @@ pub enum Act {
     Until(String),
     /// Waits for an event of this type about a step.
     UntilStep(String, StepId),
+    /// Waits until the log has so many events.
+    Logged(u64),
     /// Lets so many milliseconds pass.
     Pass(u64),
     /// Asks something of the run.
@@ -134,6 +140,10 @@ impl Scenario {
             Act::Until(event) => run.until(event_type(event)?).await.map(|_| ()),
             Act::UntilStep(event, step) => {
                 run.until_step(event_type(event)?, step.as_str()).await.map(|_| ())
+            }
+            Act::Logged(events) => {
+                let what = format!("event {events}");
+                run.until_event(&what, |event| event.run_seq >= *events).await.map(|_| ())
             }
             Act::Pass(millis) => world.pass(*millis).await,
             Act::Ask(asking) => asking.ask(run).await,

@@ -98,10 +98,15 @@ impl Turn {
         if !self.drafts.iter().any(|draft| draft.body.kind() == Kind::Decision) {
             return AppendAs::Worker;
         }
-        let of_a_signal = self.drafts.iter().any(|draft| matches!(draft.body, Body::SignalAccepted(_)));
+        // The end of a failed run names places in the log (RUN-26, RUN-27), and those of this turn are only thought:
+        // somebody who writes beside, as audit does, would move them.
+        let latest_view = self
+            .drafts
+            .iter()
+            .any(|draft| matches!(draft.body, Body::SignalAccepted(_) | Body::RunFailed(_)));
         AppendAs::Decision {
             expected: self.expected,
-            nothing_after: of_a_signal.then_some(self.folded_through),
+            nothing_after: latest_view.then_some(self.folded_through),
             folded_through: self.folded_through,
         }
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use engine_core::event::{Body, Event};
-use engine_core::machine::RunStatus;
+use engine_core::machine::{RunStatus, StepStatus};
 use engine_core::plan::{CompiledPlan, Plan};
 use engine_core::port::Operation;
 use engine_core::port::store::{ListRequest, PageKey, ReadRequest, RunPage, RunRecord, StepProgress};
@@ -53,13 +53,24 @@ impl Client {
         self.0.store.find(self.tenant(), run_id).await
     }
 
-    /// How far the steps are that run at the moment and tell it.
+    /// How far the steps are that tell it, each from 0 to 1. One that succeeded is at 1, whatever it told last
+    /// (STEP-8); one that failed or was cancelled keeps what it had.
     ///
     /// # Errors
     /// `NOT_FOUND` when the tenant has no such run.
     pub async fn step_progress(&self, run_id: &RunId) -> Result<Vec<StepProgress>> {
         self.authorize(&self.0.actor, Operation::Read(run_id.clone())).await?;
-        self.0.store.progress(self.tenant(), run_id).await
+        let mut told = self.0.store.progress(self.tenant(), run_id).await?;
+        if told.iter().any(|step| step.done < 1.0) {
+            let projection = self.projection(run_id).await?;
+            for step in &mut told {
+                let latest = projection.run().attempt(step.step_id.as_str());
+                if let Some(latest) = latest.filter(|latest| latest.status == StepStatus::Success) {
+                    (step.attempt, step.done) = (latest.attempt, 1.0);
+                }
+            }
+        }
+        Ok(told)
     }
 
     /// Runs, newest first, a page at a time.

@@ -178,7 +178,14 @@ async fn judge(world: &World, case: &Case) -> Verdict {
     }
     let history = match world.history().await {
         Ok(history) => history,
-        Err(error) => return Verdict::Error { what: format!("the history cannot be read: {error}") },
+        Err(error) => {
+            let unread = format!("the history cannot be read: {error}");
+            return match outcome {
+                // What the case has shown stands, also where nobody can look at it any more.
+                Err(Stop::Fail(what)) => Verdict::Fail { what, evidence: vec![unread] },
+                Err(Stop::Error(_)) | Ok(()) => Verdict::Error { what: unread },
+            };
+        }
     };
     let mut violations: Vec<String> = check::all(&history).iter().map(ToString::to_string).collect();
     violations.extend(world.findings());

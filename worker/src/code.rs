@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use engine_core::data::{Context, StepMapping};
 use engine_core::plan::compiled::StepIndex;
 use engine_core::plan::expression::Reads;
-use engine_core::plan::{CompiledPlan, FullSecretRef, InputSource, Plan, Step};
+use engine_core::plan::{CompiledPlan, Dispatch, FullSecretRef, InputSource, Plan, Step};
 use engine_core::port::StateStore;
 use engine_core::{Code, Error, Result, StepId, TenantId};
 use serde_json::Value;
@@ -22,6 +22,7 @@ pub struct PlanCode {
     steps: Vec<StepCode>,
     /// What a step sees that looks at nothing.
     nothing: Context,
+    has_local_steps: bool,
 }
 
 /// One step, with everything worked out that its attempts need.
@@ -46,7 +47,16 @@ impl PlanCode {
         let steps = plan.indices().map(|index| StepCode::new(&plan, index)).collect::<Result<Vec<_>>>()?;
         let first = plan.indices().next().ok_or_else(|| Error::new(Code::PlanInvalid, "it has no steps"))?;
         let nothing = Context::build(&plan, first, &Value::Null, &Reads::default(), &|_| None);
-        Ok(Self { plan, steps, nothing })
+        let said = plan.document().dispatch;
+        let local = |index| plan.step(index).effective_dispatch(said) == Dispatch::Local;
+        let has_local_steps = plan.indices().any(local);
+        Ok(Self { plan, steps, nothing, has_local_steps })
+    }
+
+    /// Whether some step is run by the driver's worker itself.
+    #[must_use]
+    pub fn has_local_steps(&self) -> bool {
+        self.has_local_steps
     }
 
     /// The plan.

@@ -40,6 +40,8 @@ impl Driver<'_> {
                 }
             }
         }
+        // DISPATCH-7: whoever signals may be another process, and its word still on the way.
+        self.look_for_signals |= self.history.code().has_local_steps();
         if std::mem::take(&mut self.look_for_signals) {
             self.signals(&mut turn).await?;
         }

@@ -56,6 +56,34 @@ async fn a_signal_from_another_process_is_decided_by_the_driver() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn before_a_local_step_the_driver_looks_for_signals_of_itself() {
+    let plan = "
+id: row
+version: 1.0.0
+dispatch: local
+steps:
+  - {id: a, handler: do, with: {gate: a}}
+  - {id: b, handler: do}
+  - {id: c, handler: do}
+";
+    for on in [On::Memory, On::Sqlite(tempfile::tempdir().unwrap())] {
+        let world = World::new(&on).await;
+        let run = world.start(plan).await;
+        world.stage.entered_at_least(1).await;
+        // Left in the store, and nobody tells the driver before the step ends.
+        world.submit(&run, "p1", pause()).await;
+        world.stage.open("a");
+        world.until(&run, "the drain", |event| matches!(event.body, Body::RunDrained(_))).await;
+        // What the end of the first had released goes on; nothing behind it starts.
+        let log = world.log(&run).await;
+        assert!(!log.contains(&"StepStarted c#1".to_owned()), "{log:?}");
+        world.signal(&run, "r1", Command::Resume).await;
+        assert_eq!(world.ended(&run).await, RunStatus::Completed);
+        assert_eq!(world.stage.entered(), ["a#1.1", "b#1.1", "c#1.1"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_handler_that_does_not_hear_is_cut_off_after_the_grace() {
     let plan = "
 id: deaf

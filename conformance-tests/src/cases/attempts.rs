@@ -3,6 +3,8 @@
 use client::Ask;
 use engine_core::event::{Body, EventType};
 use engine_core::machine::RunStatus;
+use engine_core::port::store::{ClaimRequest, LeaseRequest};
+use engine_core::{Code, StepId};
 
 use crate::case::cases;
 use crate::harness::{Fault, Need};
@@ -14,6 +16,10 @@ cases!("attempts", Durability;
         ["ATTEMPT-9", "ATTEMPT-10", "ATTEMPT-11", "WORKER-2", "WORKER-1"] needs [Need::Can(Fault::Kill)],
     too_many_losses_are_a_permanent_failure => ["WORKER-12"] needs [Need::Can(Fault::Kill)],
     where_the_plan_says_so_one_loss_is_a_failure => ["WORKER-13"] needs [Need::Can(Fault::Kill)],
+    whatever_is_released_is_called => ["WORKER-1"],
+    whoever_runs_a_step_holds_it => ["WORKER-5", "WORKER-8"],
+    losses_are_not_counted_as_tries => ["WORKER-11"] needs [Need::Can(Fault::Kill)],
+    a_try_that_failed_before_a_kill_counts_after_it => ["WORKER-14"] needs [Need::Can(Fault::Kill)],
     an_end_that_is_recorded_is_not_worked_for_again => ["CORE-20", "RESUME-3"] needs [Need::Can(Fault::Kill)],
 );
 
@@ -122,5 +128,88 @@ steps:
     run.accept(Ask::resume()).await?;
     run.ends(RunStatus::Completed).await?;
     ensure_eq!(world.entries(), ["a#1.1", "b#1.1"], "the calls");
+    Ok(())
+}
+
+async fn whatever_is_released_is_called(world: &World) -> Outcome {
+    let plan = "
+id: three
+version: 1.0.0
+mode: graph
+steps:
+  - {id: a, handler: script}
+  - {id: b, handler: script}
+  - {id: c, handler: script}
+  - {id: d, handler: script, dependsOn: [a, b, c]}
+";
+    let run = world.start(plan).await?;
+    run.ends(RunStatus::Completed).await?;
+    let mut entries = world.entries();
+    entries.sort();
+    ensure_eq!(entries, ["a#1.1", "b#1.1", "c#1.1", "d#1.1"], "the calls");
+    Ok(())
+}
+
+async fn whoever_runs_a_step_holds_it(world: &World) -> Outcome {
+    let run = world
+        .start("id: held\nversion: 1.0.0\nsteps:\n  - {id: a, handler: script, with: {gate: g}}\n")
+        .await?;
+    world.at_gate("g", 1).await?;
+    let event = run.until(EventType::StepStarted).await?;
+    let Body::StepStarted(started) = &event.body else { return Ok(()) };
+    ensure!(!started.worker.is_empty(), "StepStarted names its worker");
+    let (store, run_id) = (&world.subject().store, run.run_id.clone());
+    let (who, duration_ms) = ("somebody-else".to_owned(), 1_000);
+    // Where an engine has the runs themselves, the lease of the run stands in for claims on its attempts.
+    let taken = match world.subject().engine.lease() {
+        Some(_) => store.lease(LeaseRequest { run_id, holder: who, duration_ms }).await.map(|_| ()),
+        None => {
+            let until = started.claim_until;
+            ensure!(until.is_some_and(|until| until > event.emitted_at), "how long it holds: {until:?}");
+            let step_id = StepId::new("a")?;
+            store.claim(ClaimRequest { run_id, step_id, attempt: 1, worker: who, duration_ms }).await
+        }
+    };
+    let refused = taken.err().map(|error| error.code());
+    ensure_eq!(refused, Some(Code::LeaseHeld), "the answer to somebody else who wants it");
+    world.open_gate("g");
+    run.ends(RunStatus::Completed).await
+}
+
+async fn losses_are_not_counted_as_tries(world: &World) -> Outcome {
+    let plan = "
+id: mortal
+version: 1.0.0
+steps:
+  - {id: a, handler: script, retry: {maxAttempts: 2, initialBackoffMs: 10}, with: {die: 1, fail: {class: transient, times: 2}}}
+";
+    let run = world.start(plan).await?;
+    world.entered("a", 1).await?;
+    world.restart().await?;
+    run.ends(RunStatus::Completed).await?;
+    ensure_eq!(
+        world.entries(),
+        ["a#1.1", "a#1.2", "a#1.3"],
+        "the calls: one lost, one failed, one that did it"
+    );
+    Ok(())
+}
+
+async fn a_try_that_failed_before_a_kill_counts_after_it(world: &World) -> Outcome {
+    let plan = "
+id: counted
+version: 1.0.0
+steps:
+  - {id: a, handler: script, retry: {maxAttempts: 2, initialBackoffMs: 2000}, with: {fail: {class: transient, times: 3}}}
+";
+    let still = world.hold_time();
+    let run = world.start(plan).await?;
+    run.until(EventType::StepRetried).await?;
+    world.kill().await?;
+    drop(still);
+    world.restart().await?;
+    run.ends(RunStatus::Failed).await?;
+    ensure_eq!(world.visits_of("a").len(), 2, "the calls");
+    ensure_eq!(run.event(EventType::StepFailed).await?["tries"], 2, "the tries, as the log counts them");
     Ok(())
 }

@@ -1,17 +1,26 @@
 //! Kills and restarts, and other processes on the same store.
 
 use client::Ask;
-use engine_core::event::EventType;
+use engine_core::StepId;
+use engine_core::event::run::{PauseCause, RunPaused};
+use engine_core::event::step::{StepError, StepFailed};
+use engine_core::event::{Draft, Event, EventType, Kind, Subject};
+use engine_core::failure::FailureClass;
 use engine_core::machine::RunStatus;
+use engine_core::port::StartRequest;
+use engine_core::port::store::{AppendAs, AppendRequest, Appended};
 
 use crate::case::cases;
 use crate::harness::{Fault, Need};
-use crate::{Outcome, World, ensure_eq};
+use crate::world::TestRun;
+use crate::{Outcome, World, ensure, ensure_eq};
 
 cases!("durability", Durability;
     a_lost_worker_is_no_failed_try => ["WORKER-9", "WORKER-10", "WORKER-11"] needs [Need::Can(Fault::Kill)],
     what_has_ended_is_not_done_again_after_a_kill => ["CORE-20"] needs [Need::Can(Fault::Kill)],
     a_pause_outlives_its_process => ["CORE-20"] needs [Need::Can(Fault::Kill)],
+    a_pause_behind_a_failure_that_nobody_had_seen_holds_it => ["RUN-34"] needs [Need::Can(Fault::Kill)],
+    only_the_holder_of_the_lease_drives_a_run => ["START-4"] needs [Need::Can(Fault::AnotherProcess)],
     a_signal_from_another_process_is_decided => ["SIGNAL-9"] needs [Need::Can(Fault::AnotherProcess)],
 );
 
@@ -80,6 +89,78 @@ async fn a_signal_from_another_process_is_decided(world: &World) -> Outcome {
     world.open_gate("b");
     run.until(EventType::RunDrained).await?;
     elsewhere.accept(Ask::resume()).await?;
+    run.ends(RunStatus::Completed).await?;
+    ensure_eq!(world.entries(), ["a#1.1", "b#1.1", "c#1.1"], "the calls");
+    Ok(())
+}
+
+/// Writes into the log of a run that nobody drives.
+async fn write(world: &World, run: &TestRun, draft: Draft, append_as: AppendAs) -> Outcome {
+    let request = AppendRequest {
+        tenant_id: world.client().scope().tenant_id.clone(),
+        run_id: run.run_id.clone(),
+        drafts: vec![draft],
+        emitted_by: "conformance".into(),
+        append_as,
+        fence: None,
+    };
+    let appended = world.subject().store.append(request).await?;
+    ensure!(matches!(appended, Appended::Stored(_)), "what was written by hand met a conflict: {appended:?}");
+    Ok(())
+}
+
+async fn a_pause_behind_a_failure_that_nobody_had_seen_holds_it(world: &World) -> Outcome {
+    let run = world.start(CHAIN).await?;
+    world.at_gate("b", 1).await?;
+    world.kill().await?;
+    let seen = run.events().await?;
+    // A worker told of the failure, and a driver paused that had not heard of it; then both were gone.
+    let error = StepError::new(FailureClass::Permanent, "Other", "it failed");
+    let failed = StepFailed { error, tries: 1, losses: 0, manual: None };
+    write(world, &run, Draft::step(Subject::new(StepId::new("b")?, 1), failed), AppendAs::Worker).await?;
+    let paused = RunPaused {
+        pause_number: 1,
+        cause: PauseCause::Signal,
+        in_flight: 1,
+        immediate: false,
+        caused_by_step: None,
+        signal_id: None,
+        reason: None,
+    };
+    let decisions = seen.iter().filter(|event| event.body.kind() == Kind::Decision).count() as u64;
+    let folded_through = seen.len() as u64;
+    let append_as = AppendAs::Decision { expected: decisions, nothing_after: None, folded_through };
+    write(world, &run, Draft::run(paused), append_as).await?;
+    world.restart().await?;
+    run.until(EventType::RunDrained).await?;
+    let ended = |event: &Event| client::read::ends_a_run(event);
+    run.never(1_000, "an end", ended).await?;
+    let snapshot = run.snapshot().await?;
+    ensure_eq!(
+        (snapshot.status, snapshot.substatus.as_ref().map(|substatus| substatus.as_str())),
+        (Some(RunStatus::Paused), Some("WAITING_FOR_HUMAN")),
+        "what the run shows"
+    );
+    ensure!(run.step("b").await?.held, "a person must retry or skip the step");
+    run.accept(Ask::retry(StepId::new("b")?, false)).await?;
+    world.open_gate("b");
+    run.accept(Ask::resume()).await?;
+    run.ends(RunStatus::Completed).await?;
+    ensure_eq!(world.entries(), ["a#1.1", "b#1.1", "b#2.1", "c#1.1"], "the calls");
+    Ok(())
+}
+
+async fn only_the_holder_of_the_lease_drives_a_run(world: &World) -> Outcome {
+    let run = world.start(CHAIN).await?;
+    world.at_gate("b", 1).await?;
+    let elsewhere = world.from_another_process().await?;
+    let tenant_id = world.client().scope().tenant_id.clone();
+    let request = StartRequest { tenant_id, run_id: run.run_id.clone(), fresh: None };
+    // Whatever it answers: the run is another's.
+    let _ = elsewhere.client().engine().start(request).await;
+    run.never(1_000, "a second delivery", |event| event.body.event_type() == Some(EventType::StepRetried))
+        .await?;
+    world.open_gate("b");
     run.ends(RunStatus::Completed).await?;
     ensure_eq!(world.entries(), ["a#1.1", "b#1.1", "c#1.1"], "the calls");
     Ok(())

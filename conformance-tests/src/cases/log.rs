@@ -9,7 +9,7 @@ use crate::case::cases;
 use crate::{Outcome, World, ensure, ensure_eq};
 
 cases!("log", Core;
-    every_event_has_its_envelope => ["EVENT-1", "EVENT-2", "CORE-1", "CORE-2", "STORE-1", "STORE-2", "KEY-1", "KEY-2"],
+    every_event_has_its_envelope => ["EVENT-1", "EVENT-2", "CORE-1", "CORE-2", "STORE-1", "STORE-2", "KEY-1", "KEY-2", "VERSION-9"],
     an_ended_run_refuses_every_signal_and_stays => ["SIGNAL-10", "RUN-2", "EVENT-10"],
     a_signal_is_decided_once => ["SIGNAL-6"],
     the_snapshot_tells_what_the_log_tells => ["SNAP-1", "SNAP-2", "SNAP-4", "SNAP-6"],

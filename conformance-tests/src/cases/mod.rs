@@ -24,8 +24,10 @@
 //! | `state` | core | what a run and its steps show, and how a run ends |
 //! | `origin` | core | runs made from runs, and checkpoints |
 //! | `schedule` | schedule | agents, delays, timers, the run timeout |
+//! | `dispatch` | schedule | steps that the driver's worker runs itself |
 //! | `data` | data | what steps see, are given and leave |
 //! | `store` | store | what the store promises, through its port |
+//! | `events` | store | order, times and shapes of events, and that what is stored counts |
 //! | `durability` | durability | kills and restarts, other processes |
 //! | `budget` | durability | writes that take too long |
 
@@ -37,8 +39,10 @@ mod cancel;
 mod compensation;
 mod complete_step;
 mod data;
+mod dispatch;
 mod durability;
 mod errors;
+mod events;
 mod failure;
 mod fallback;
 mod graph;
@@ -84,8 +88,10 @@ pub fn all() -> Vec<Case> {
         state::CASES,
         origin::CASES,
         schedule::CASES,
+        dispatch::CASES,
         data::CASES,
         store::CASES,
+        events::CASES,
         durability::CASES,
         budget::CASES,
     ]

@@ -3,7 +3,10 @@
 use client::Start;
 use engine_core::Code;
 use engine_core::event::EventType;
+use engine_core::event::run::{RunContext, RunQueued};
 use engine_core::machine::RunStatus;
+use engine_core::port::StartRequest;
+use engine_core::port::store::CreateRequest;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
@@ -13,13 +16,14 @@ use crate::{Outcome, World, ensure, ensure_eq};
 cases!("start", Core;
     a_run_is_queued_approved_started_and_completed => ["CORE-21", "START-9", "START-10", "RUN-10", "RUN-22"],
     run_queued_freezes_what_decides => ["CORE-22", "START-2"],
-    run_started_names_engine_plan_and_context => ["RUN-21"],
+    run_started_names_engine_plan_and_context => ["RUN-21", "VERSION-12"],
     the_same_request_gives_the_same_run => ["START-3"],
     another_request_or_version_gives_another_run => ["START-2", "START-3"],
     many_starts_at_once_make_one_run => ["START-3"],
     a_plan_with_problems_is_refused_whole => ["PLAN-2", "PLAN-3"],
     an_input_that_does_not_fit_stores_nothing => ["START-11"],
     a_run_that_needs_approval_waits_for_it => ["START-8", "APPROVE-1", "RUN-13"],
+    a_run_whose_plan_is_gone_fails_with_the_reason => ["RUN-3", "RUN-25"],
 );
 
 const HELLO: &str = "
@@ -109,6 +113,7 @@ async fn run_started_names_engine_plan_and_context(world: &World) -> Outcome {
     );
     ensure!(started["startedAt"].is_string(), "it says when");
     ensure_eq!(started["planRef"], queued["planRef"], "its plan");
+    ensure_eq!(started["planRef"]["schemaVersion"], "v1", "the schema that its plan is read with");
     ensure_eq!(started["context"], queued["context"], "its context");
     let snapshot = run.snapshot().await?;
     ensure_eq!(json!(snapshot.engine_run_ref), started["engineRunRef"], "the reference in the snapshot");
@@ -220,5 +225,34 @@ steps:
     let approved = run.event(EventType::RunApproved).await?;
     ensure_eq!(approved["approvedBy"], "grace", "who approved it");
     ensure!(approved["signalId"].is_string(), "RunApproved names the signal: {approved}");
+    Ok(())
+}
+
+async fn a_run_whose_plan_is_gone_fails_with_the_reason(world: &World) -> Outcome {
+    let scope = world.client().scope().clone();
+    let context = RunContext {
+        tenant_id: scope.tenant_id.clone(),
+        project_id: scope.project_id,
+        environment_id: scope.environment_id,
+        triggered_by: Some("ada".into()),
+        trigger_source: None,
+    };
+    // Nobody has stored the plan: that cannot be known before it is looked for.
+    let request = CreateRequest {
+        queued: RunQueued::of(&*world.plan(HELLO)?, context, "planless"),
+        correlation_id: "planless".into(),
+        emitted_by: "conformance".into(),
+        lease: None,
+    };
+    let run_id = world.subject().store.create(request).await?.run_id;
+    let request = StartRequest { tenant_id: scope.tenant_id, run_id: run_id.clone(), fresh: None };
+    let run = world.look_at(run_id);
+    // Whether the engine says so at once or not, the log does.
+    let _ = world.subject().engine.start(request).await;
+    run.ends(RunStatus::Failed).await?;
+    let lines = run.lines().await?;
+    ensure!(!lines.iter().any(|line| line == "RunStarted"), "it has not started: {lines:?}");
+    ensure_eq!(run.event(EventType::RunFailed).await?["code"], "PLAN_MISSING", "why it failed");
+    ensure!(world.entries().is_empty(), "nothing was called");
     Ok(())
 }

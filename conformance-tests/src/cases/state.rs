@@ -13,7 +13,8 @@ use crate::{Outcome, Stop, World, ensure, ensure_eq};
 
 cases!("state", Core;
     every_prefix_of_a_log_is_projected_alike => ["SNAP-7", "RUN-12", "RUN-15", "STEP-4", "STEP-5", "KEY-3"],
-    waiting_for_a_person_shows => ["RUN-11", "RUN-18", "STEP-6"],
+    a_run_goes_only_along_its_edges => ["RUN-1"],
+    waiting_for_a_person_shows => ["RUN-10", "RUN-11", "RUN-18", "STEP-6"],
     a_failure_that_waits_for_a_person_shows => ["RUN-17", "RUN-9"],
     compensating_shows => ["RUN-20"],
     a_failure_in_a_paused_run_waits => ["RUN-4", "RUN-5", "RUN-7"],
@@ -90,6 +91,94 @@ steps:
             "a step shows {shown} on its way: {of_a_step:?}"
         );
     }
+    Ok(())
+}
+
+/// The way of a run from status to status, as the contract's table has it.
+const EDGES: [(&str, &str, &str); 15] = [
+    ("", "RunQueued", "PENDING"),
+    ("PENDING", "RunApproved", "APPROVED"),
+    ("PENDING", "RunFailed", "FAILED"),
+    ("PENDING", "RunCancelled", "CANCELLED"),
+    ("APPROVED", "RunStarted", "RUNNING"),
+    ("APPROVED", "RunFailed", "FAILED"),
+    ("APPROVED", "RunCancelled", "CANCELLED"),
+    ("RUNNING", "RunPaused", "PAUSED"),
+    ("RUNNING", "RunCompleted", "COMPLETED"),
+    ("RUNNING", "RunFailed", "FAILED"),
+    ("RUNNING", "RunCancelled", "CANCELLED"),
+    ("PAUSED", "RunDrained", "PAUSED"),
+    ("PAUSED", "RunResumed", "RUNNING"),
+    ("PAUSED", "RunCompleted", "COMPLETED"),
+    ("PAUSED", "RunCancelled", "CANCELLED"),
+];
+
+/// Follows a run's log along the table; gives the statuses on the way.
+async fn way(run: &TestRun) -> Result<Vec<&'static str>, Stop> {
+    let mut way = vec![""];
+    for event in run.events().await? {
+        let (before, on) = (way.last().copied().unwrap_or_default(), event.body.type_name());
+        if !EDGES.iter().any(|(_, known, _)| *known == on) {
+            continue;
+        }
+        let Some((_, _, after)) = EDGES.iter().find(|(from, known, _)| *from == before && *known == on)
+        else {
+            return Err(Stop::Fail(format!("there is no way from {before:?} by {on}")));
+        };
+        way.push(after);
+    }
+    let shown = run.snapshot().await?.status.map(|status| status.to_string());
+    ensure_eq!(shown.as_deref(), way.last().copied(), "the status that the run shows");
+    Ok(way.split_off(1))
+}
+
+async fn a_run_goes_only_along_its_edges(world: &World) -> Outcome {
+    let plan = "
+id: ways
+version: 1.0.0
+approval: required
+steps:
+  - {id: a, handler: script, with: {gate: way}}
+  - {id: b, handler: script, dependsOn: [a], with: {fail: {class: permanent, times: 1}}}
+";
+    let start = async |request: &str| world.start_with(plan, |start| start.request_id(request)).await;
+    let unwanted = start("unwanted").await?;
+    unwanted.accept(Ask::cancel()).await?;
+    unwanted.ends(RunStatus::Cancelled).await?;
+    ensure_eq!(way(&unwanted).await?, ["PENDING", "CANCELLED"], "the way of a run that nobody wanted");
+
+    let paused = start("paused").await?;
+    paused.accept(Ask::approve()).await?;
+    world.at_gate("way", 1).await?;
+    paused.accept(Ask::pause()).await?;
+    paused.accept(Ask::cancel()).await?;
+    paused.ends(RunStatus::Cancelled).await?;
+    ensure_eq!(
+        way(&paused).await?,
+        ["PENDING", "APPROVED", "RUNNING", "PAUSED", "CANCELLED"],
+        "the way of a run that was cancelled while it was paused"
+    );
+
+    let broken = start("broken").await?;
+    broken.accept(Ask::approve()).await?;
+    world.at_gate("way", 2).await?;
+    world.open_gate("way");
+    broken.until_step(EventType::StepFailed, "b").await?;
+    broken.ended().await?;
+    ensure_eq!(
+        way(&broken).await?,
+        ["PENDING", "APPROVED", "RUNNING", "FAILED"],
+        "the way of a run that failed"
+    );
+
+    let given_up = failed_while_paused(world, "").await?;
+    given_up.accept(Ask::resume()).await?;
+    given_up.ended().await?;
+    ensure_eq!(
+        way(&given_up).await?,
+        ["PENDING", "APPROVED", "RUNNING", "PAUSED", "PAUSED", "RUNNING", "FAILED"],
+        "the way of a run that failed while it was paused"
+    );
     Ok(())
 }
 

@@ -3,18 +3,20 @@
 
 use std::sync::Arc;
 
+use engine_core::decider::Run;
 use engine_core::event::audit::{AlertRaised, Severity};
 use engine_core::event::run::{RunApproved, RunCancelled, RunContext, RunQueued, RunStarted};
 use engine_core::event::signal::SignalAccepted;
 use engine_core::event::step::{StepCompleted, StepError, StepFailed, StepStarted};
 use engine_core::event::{Body, Draft, Event, EventType, IdempotencyKey, Subject};
 use engine_core::failure::FailureClass;
+use engine_core::hash::canonical_json;
 use engine_core::machine::RunStatus;
 use engine_core::plan::CompiledPlan;
 use engine_core::port::StateStore;
 use engine_core::port::store::{
-    AppendAs, AppendRequest, Appended, ClaimOutbox, CreateRequest, Delivered, FailedDelivery, NextTry,
-    ReadRequest, RequestKey, StoredEvent,
+    AppendAs, AppendRequest, Appended, ClaimOutbox, CreateRequest, Delivered, FailedDelivery, LeaseRequest,
+    NextTry, ReadRequest, RequestKey, StoredEvent,
 };
 use engine_core::projection::{Advance, Freshness, Projection, Projector, Resync, ResyncRequest};
 use engine_core::signal::SignalType;
@@ -27,12 +29,13 @@ use crate::{Fault, Need, Outcome, Stop, World, ensure, ensure_eq};
 cases!("store", Store;
     the_published_keys_are_reproduced => ["KEY-4"],
     a_repeated_event_is_stored_once => ["STORE-4", "STORE-6", "STORE-9"],
-    an_attempt_ends_once => ["STORE-5", "STORE-6"],
+    an_attempt_ends_once => ["STORE-5", "STORE-6", "WORKER-2"],
     what_comes_after_the_end_of_its_attempt_is_given_the_end => ["STORE-14"],
     a_signal_is_decided_once => ["STORE-5", "STORE-8"],
     a_decision_on_an_old_view_stores_nothing => ["STORE-8", "CORE-28"],
     the_effects_of_a_signal_need_the_latest_view => ["STORE-13"],
-    after_the_end_only_audit_is_taken => ["STORE-10"],
+    after_the_end_only_audit_is_taken => ["STORE-10", "RUN-2"],
+    a_lease_has_one_holder_at_a_time => ["START-4"],
     one_invalid_event_refuses_the_whole_call => ["EVENT-5", "EVENT-6"],
     an_event_over_ten_mebibytes_is_refused => ["DATA-23"],
     the_store_says_when_it_wrote => ["EVENT-3"],
@@ -57,17 +60,20 @@ steps:
 ";
 
 /// A run that nobody drives.
-struct Log {
+pub(super) struct Log {
     store: Arc<dyn StateStore>,
     plan: Arc<CompiledPlan>,
     tenant_id: TenantId,
-    run_id: RunId,
+    pub(super) run_id: RunId,
 }
 
 impl Log {
-    async fn open(world: &World) -> Result<Self, Stop> {
+    pub(super) async fn open(world: &World) -> Result<Self, Stop> {
         let (store, plan) = (Arc::clone(&world.subject().store), world.plan(PLAN)?);
         let tenant_id = world.client().scope().tenant_id.clone();
+        let text = serde_json::to_value(plan.document()).map(|document| canonical_json(&document));
+        let text = text.map_err(|cause| Stop::Error(format!("the case's plan: {cause}")))?;
+        store.put_plan(&tenant_id, plan.hash(), &text).await?;
         let context = RunContext {
             tenant_id: tenant_id.clone(),
             project_id: "conformance".into(),
@@ -99,7 +105,7 @@ impl Log {
     }
 
     /// Appends what workers tell.
-    async fn tell(&self, drafts: Vec<Draft>) -> Result<Vec<StoredEvent>, Stop> {
+    pub(super) async fn tell(&self, drafts: Vec<Draft>) -> Result<Vec<StoredEvent>, Stop> {
         match self.append(drafts, AppendAs::Worker).await? {
             Appended::Stored(stored) => Ok(stored),
             Appended::Conflict(_) => Err(Stop::Fail("what a worker tells met a conflict".to_owned())),
@@ -118,12 +124,12 @@ impl Log {
         self.append(drafts, AppendAs::Decision { expected, nothing_after, folded_through }).await
     }
 
-    async fn events(&self) -> Result<Vec<Event>, Stop> {
+    pub(super) async fn events(&self) -> Result<Vec<Event>, Stop> {
         let (tenant_id, run_id) = (self.tenant_id.clone(), self.run_id.clone());
         Ok(self.store.read(ReadRequest { tenant_id, run_id, after: 0, limit: 1000 }).await?)
     }
 
-    async fn types(&self) -> Result<Vec<String>, Stop> {
+    pub(super) async fn types(&self) -> Result<Vec<String>, Stop> {
         Ok(self.events().await?.iter().map(|event| event.body.type_name().to_owned()).collect())
     }
 }
@@ -132,14 +138,14 @@ fn subject(step: &str) -> Result<Subject, Stop> {
     Ok(Subject::new(StepId::new(step)?, 1))
 }
 
-fn started(step: &str) -> Result<Draft, Stop> {
+pub(super) fn started(step: &str) -> Result<Draft, Stop> {
     let handler = HandlerName::new("script")?;
     let body =
         StepStarted { handler, agent: None, worker: "w".into(), claim_until: None, idempotency_token: None };
     Ok(Draft::step(subject(step)?, body))
 }
 
-fn completed(step: &str, value: Value) -> Result<Draft, Stop> {
+pub(super) fn completed(step: &str, value: Value) -> Result<Draft, Stop> {
     let output = engine_core::event::step::StepOutput { value: Some(value), ..Default::default() };
     Ok(Draft::step(subject(step)?, StepCompleted { output, artifacts: Vec::new(), manual: None }))
 }
@@ -293,9 +299,38 @@ async fn after_the_end_only_audit_is_taken(world: &World) -> Outcome {
         Err(error) => ensure_eq!(error.code(), Code::RunTerminal, "the refusal of what a worker tells"),
         Ok(appended) => return Err(Stop::Fail(format!("after the end was stored: {appended:?}"))),
     }
+    match log.decide(vec![approved()], 2, 2, false).await {
+        Err(error) => ensure_eq!(error.code(), Code::RunTerminal, "the refusal of a decision"),
+        Ok(appended) => return Err(Stop::Fail(format!("after the end was decided: {appended:?}"))),
+    }
     ensure_eq!(log.types().await?, before, "the log");
+    let status = log.store.find(&log.tenant_id, &log.run_id).await?.status;
+    ensure_eq!(status, RunStatus::Cancelled, "the status after all that");
     let audit = log.tell(vec![alert()]).await?;
     ensure_eq!(fresh(&audit), [true], "whether audit is stored");
+    Ok(())
+}
+
+async fn a_lease_has_one_holder_at_a_time(world: &World) -> Outcome {
+    let log = Log::open(world).await?;
+    let ask = |holder: String| {
+        log.store.lease(LeaseRequest { run_id: log.run_id.clone(), holder, duration_ms: 3_600_000 })
+    };
+    let answers =
+        futures_util::future::join_all((1..=8).map(|number| ask(format!("process-{number}")))).await;
+    let mut fences = Vec::new();
+    for answer in answers {
+        match answer {
+            Ok(fence) => fences.push(fence),
+            Err(error) => ensure_eq!(error.code(), Code::LeaseHeld, "the refusal of those who came too late"),
+        }
+    }
+    let [first] = fences.as_slice() else {
+        return Err(Stop::Fail(format!("{} of eight took the lease at once", fences.len())));
+    };
+    log.store.release(&log.run_id, *first).await?;
+    let second = ask("process-9".to_owned()).await?;
+    ensure!(second > *first, "a later lease has a higher number: {second:?} after {first:?}");
     Ok(())
 }
 
@@ -349,19 +384,26 @@ async fn readers_accept_what_they_do_not_know(world: &World) -> Outcome {
     let run = world.start("id: known\nversion: 1.0.0\nsteps:\n  - {id: a, handler: script}\n").await?;
     run.ends(RunStatus::Completed).await?;
     let plan = world.client().plan_of(&run.run_id).await?;
-    let mut projection = Projection::new(plan);
+    let mut projection = Projection::new(Arc::clone(&plan));
     let events = run.events().await?;
+    let mut newer = Vec::new();
     for event in &events {
         let mut told = crate::world::run::json(event)?;
         told["schemaVersion"] = json!("1.7");
         told["colour"] = json!("red");
+        if told["outcome"].is_string() {
+            told["outcome"] = json!("GLORIOUS");
+        }
         let read: Event = serde_json::from_value(told).map_err(|cause| {
             Stop::Fail(format!("a newer shape of {} is not read: {cause}", event.body.type_name()))
         })?;
         projection.apply(&read);
+        newer.push(read);
     }
     let known = run.snapshot().await?;
     let now = world.now();
+    let decided = Run::fold(plan, &newer)?;
+    ensure_eq!(decided.state().status(), known.status, "the status, as whoever decides sees it");
     ensure_eq!(projection.snapshot(now).status, known.status, "the status, from events of a newer shape");
     let mut told = crate::world::run::json(&events[2])?;
     told["eventType"] = json!("RunPainted");

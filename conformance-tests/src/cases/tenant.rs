@@ -13,6 +13,7 @@ use crate::case::cases;
 use crate::{Outcome, Stop, World, ensure, ensure_eq};
 
 cases!("tenant", Core;
+    a_call_is_for_the_tenant_that_it_names => ["START-5"],
     another_tenants_run_is_not_found => ["START-6"],
     a_denied_signal_stands_in_the_log_and_changes_nothing => ["SIGNAL-3", "START-7"],
     whoever_may_not_start_read_or_rerun_does_not => ["START-7"],
@@ -24,6 +25,22 @@ version: 1.0.0
 steps:
   - {id: a, handler: script, with: {gate: a}}
 ";
+
+async fn a_call_is_for_the_tenant_that_it_names(world: &World) -> Outcome {
+    world.open_gate_for("a", 2);
+    for tenant in ["acme", "globex"] {
+        let world = world.as_tenant(tenant)?;
+        let run = world.start_with(GATED, |start| start.request_id("one")).await?;
+        run.ends(RunStatus::Completed).await?;
+        for event_type in [EventType::RunQueued, EventType::RunStarted] {
+            let told = run.event(event_type).await?;
+            ensure_eq!(told["context"]["tenantId"], tenant, "whose run it is, as {event_type} says");
+        }
+        let listed: Vec<_> = world.list().await?.into_iter().map(|found| found.run_id).collect();
+        ensure_eq!(listed, [run.run_id], "the runs of {tenant}");
+    }
+    Ok(())
+}
 
 async fn another_tenants_run_is_not_found(world: &World) -> Outcome {
     let run = world.start(GATED).await?;

@@ -203,6 +203,12 @@ impl World {
         TestRun { world: self.clone(), run_id, fresh }
     }
 
+    /// A run that is not judged, for a case that wants to see what is wrong with it, as one whose plan is gone.
+    #[must_use]
+    pub fn look_at(&self, run_id: RunId) -> TestRun {
+        TestRun { world: self.clone(), run_id, fresh: false }
+    }
+
     /// The runs of the tenant, newest first.
     ///
     /// # Errors

@@ -90,7 +90,7 @@ impl PlanRef {
         Self {
             uri: format!("store:plans/{}", plan.hash()),
             sha256: plan.hash().to_owned(),
-            schema_version: "1.0".to_owned(),
+            schema_version: "v1".to_owned(),
             plan_id: document.id.clone(),
             plan_version: document.version.clone(),
         }

@@ -2,6 +2,7 @@
 //!
 //! | file | profile | about |
 //! |---|---|---|
+//! | `core` | core | what a log means, what follows from it, who writes what |
 //! | `start` | core | identity, what is frozen, what is refused before anything is stored |
 //! | `tenant` | core | tenants, and who may do what |
 //! | `graph` | core | order, joins, conditions |
@@ -27,6 +28,7 @@
 //! | `data` | data | what steps see, are given and leave |
 //! | `store` | store | what the store promises, through its port |
 //! | `durability` | durability | kills and restarts, other processes |
+//! | `driver` | durability | one driver at a time, on the latest view |
 
 mod action;
 mod approve;
@@ -34,7 +36,9 @@ mod attempts;
 mod cancel;
 mod compensation;
 mod complete_step;
+mod core;
 mod data;
+mod driver;
 mod durability;
 mod errors;
 mod failure;
@@ -60,6 +64,7 @@ use crate::case::Case;
 #[must_use]
 pub fn all() -> Vec<Case> {
     [
+        core::CASES,
         start::CASES,
         tenant::CASES,
         graph::CASES,
@@ -85,6 +90,7 @@ pub fn all() -> Vec<Case> {
         data::CASES,
         store::CASES,
         durability::CASES,
+        driver::CASES,
     ]
     .concat()
 }

@@ -92,6 +92,8 @@ pub enum Need {
     Lacks(Capability),
     /// Something that the harness can do.
     Can(Fault),
+    /// That whoever drives a run holds its lease in the store, as inside a process.
+    Leases,
 }
 
 /// What a subject is opened with.

@@ -53,6 +53,14 @@ pub fn find(id: &str) -> Option<&'static Requirement> {
     BY_ID.get(id).copied()
 }
 
+/// The rows of the first table below a heading, cell by cell, without its head.
+pub(crate) fn rows(heading: &str) -> impl Iterator<Item = Vec<&'static str>> {
+    let below = CONTRACT.split_once(heading).map_or("", |(_, below)| below);
+    let table =
+        below.lines().skip_while(|line| !line.starts_with('|')).take_while(|line| line.starts_with('|'));
+    table.skip(2).map(|row| row.trim_matches('|').split('|').map(str::trim).collect())
+}
+
 /// A list item that begins with an id is a requirement; everything else explains.
 fn read(text: &'static str) -> Vec<Requirement> {
     let mut section = "";

@@ -211,6 +211,9 @@ fn lacking(world: &World, case: &Case) -> Option<String> {
         Need::Lacks(capability) if capabilities.has(capability) => {
             Some(format!("the engine declares {}", name(capability)))
         }
+        Need::Leases if world.subject().engine.lease().is_none() => {
+            Some("the engine drives without leases of the store".to_owned())
+        }
         _ => None,
     })
 }

@@ -13,7 +13,7 @@ use crate::{Outcome, World, ensure, ensure_eq};
 cases!("attempts", Durability;
     a_handler_is_told_both_numbers_and_one_token => ["WORKER-18", "ATTEMPT-6", "ATTEMPT-8"],
     an_attempt_starts_and_ends_once_whatever_is_lost =>
-        ["ATTEMPT-9", "ATTEMPT-10", "ATTEMPT-11", "WORKER-2", "WORKER-1"] needs [Need::Can(Fault::Kill)],
+        ["ATTEMPT-6", "ATTEMPT-9", "ATTEMPT-10", "ATTEMPT-11", "WORKER-2", "WORKER-1"] needs [Need::Can(Fault::Kill)],
     too_many_losses_are_a_permanent_failure => ["WORKER-12"] needs [Need::Can(Fault::Kill)],
     where_the_plan_says_so_one_loss_is_a_failure => ["WORKER-13"] needs [Need::Can(Fault::Kill)],
     whatever_is_released_is_called => ["WORKER-1"],

@@ -1,7 +1,9 @@
 //! Order, joins, conditions.
 
+use client::Ask;
 use engine_core::event::EventType;
 use engine_core::machine::{RunStatus, StepStatus};
+use engine_core::{Code, StepId};
 
 use crate::case::cases;
 use crate::{Outcome, World, ensure, ensure_eq};
@@ -12,7 +14,9 @@ cases!("graph", Core;
     a_join_waits_for_every_branch => ["GRAPH-12"],
     branches_run_at_once_up_to_the_limit => ["SLOT-1", "SLOT-4", "SLOT-5"],
     a_false_condition_skips_without_a_call => ["COND-2", "COND-4", "GRAPH-2"],
-    an_optional_dependency_lets_a_failed_step_pass => ["GRAPH-3", "PARTIAL-1", "PARTIAL-3"],
+    an_optional_dependency_lets_a_failed_step_pass => ["GRAPH-2", "GRAPH-3", "PARTIAL-1", "PARTIAL-3"],
+    a_sequence_goes_on_past_a_step_that_is_lost => ["GRAPH-9"],
+    priorities_go_from_urgent_to_low => ["SLOT-5", "SLOT-6"],
 );
 
 async fn a_sequence_runs_in_the_order_of_its_list(world: &World) -> Outcome {
@@ -147,5 +151,50 @@ steps:
         "a step whose need failed is skipped: {skipped:?}"
     );
     ensure_eq!(run.event(EventType::RunCompleted).await?["outcome"], "PARTIAL", "the outcome");
+    Ok(())
+}
+
+async fn a_sequence_goes_on_past_a_step_that_is_lost(world: &World) -> Outcome {
+    let plan = "
+id: onwards
+version: 1.0.0
+failure: {continueOnPartialFailure: true}
+steps:
+  - {id: a, handler: script, with: {fail: {class: permanent}}}
+  - {id: b, handler: script, with: {note: '${ steps.a.status }'}}
+  - {id: c, handler: script, with: {gate: g}}
+";
+    let run = world.start(plan).await?;
+    world.at_gate("g", 1).await?;
+    ensure_eq!(world.entries(), ["a#1.1", "b#1.1", "c#1.1"], "the calls");
+    ensure_eq!(world.visits_of("b")[0].input["note"], "FAILED", "what the next one sees of the one before");
+    // The last one depends on the first, although nobody has said so.
+    run.refuse(Ask::retry(StepId::new("a")?, true), Code::DependentInFlight).await?;
+    world.open_gate("g");
+    run.ends(RunStatus::Completed).await?;
+    ensure_eq!(run.event(EventType::RunCompleted).await?["outcome"], "PARTIAL", "the outcome");
+    Ok(())
+}
+
+async fn priorities_go_from_urgent_to_low(world: &World) -> Outcome {
+    let plan = "
+id: ranks
+version: 1.0.0
+mode: graph
+limits: {maxConcurrency: 1}
+steps:
+  - {id: low, handler: script, priority: 3}
+  - {id: unsaid, handler: script}
+  - {id: normal, handler: script, priority: 2}
+  - {id: high, handler: script, priority: 1}
+  - {id: urgent, handler: script, priority: 0}
+";
+    let run = world.start(plan).await?;
+    run.ends(RunStatus::Completed).await?;
+    ensure_eq!(
+        world.entries(),
+        ["urgent#1.1", "high#1.1", "unsaid#1.1", "normal#1.1", "low#1.1"],
+        "the calls: what says nothing is normal"
+    );
     Ok(())
 }

@@ -2,6 +2,7 @@
 //!
 //! | file | profile | about |
 //! |---|---|---|
+//! | `core` | core | what a log means, what follows from it, who writes what |
 //! | `start` | core | identity, what is frozen, what is refused before anything is stored |
 //! | `tenant` | core | tenants, and who may do what |
 //! | `graph` | core | order, joins, conditions |
@@ -30,6 +31,7 @@
 //! | `events` | store | order, times and shapes of events, and that what is stored counts |
 //! | `durability` | durability | kills and restarts, other processes |
 //! | `budget` | durability | writes that take too long |
+//! | `driver` | durability | one driver at a time, on the latest view |
 
 mod action;
 mod approve;
@@ -38,8 +40,10 @@ mod budget;
 mod cancel;
 mod compensation;
 mod complete_step;
+mod core;
 mod data;
 mod dispatch;
+mod driver;
 mod durability;
 mod errors;
 mod events;
@@ -66,6 +70,7 @@ use crate::case::Case;
 #[must_use]
 pub fn all() -> Vec<Case> {
     [
+        core::CASES,
         start::CASES,
         tenant::CASES,
         graph::CASES,
@@ -94,6 +99,7 @@ pub fn all() -> Vec<Case> {
         events::CASES,
         durability::CASES,
         budget::CASES,
+        driver::CASES,
     ]
     .concat()
 }

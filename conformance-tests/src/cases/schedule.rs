@@ -7,6 +7,7 @@ use engine_core::machine::{RunStatus, StepStatus};
 use serde_json::{Value, json};
 
 use crate::case::cases;
+use crate::harness::{Fault, Need};
 use crate::world::run::json as written;
 use crate::{Outcome, World, ensure, ensure_eq};
 
@@ -17,8 +18,11 @@ cases!("schedule", Schedule;
     a_delay_counts_from_the_dependencies => ["GRAPH-13", "TIME-1", "TIME-2", "TIME-3", "TRIGGER-3"],
     a_step_waits_for_its_time => ["GRAPH-14", "TIME-2"],
     a_waiting_step_holds_no_slot => ["GRAPH-15"],
-    a_retry_does_not_wait_again_but_a_cascade_does => ["GRAPH-16", "TIME-4"],
+    a_retry_does_not_wait_again_but_a_cascade_does => ["GRAPH-16", "TIME-4", "TIME-6"],
     a_backoff_is_no_timer => ["TIME-7", "TIME-8"],
+    a_slot_is_held_through_a_backoff => ["SLOT-4", "CORE-41"],
+    there_are_four_timers => ["TIME-5"],
+    progress_is_published_twice_a_second => ["STEP-10"] needs [Need::Can(Fault::PassTime)],
     a_run_timeout_cancels_undoes_and_fails => ["RUN-29", "RUN-32", "RUN-33"],
     a_run_timeout_does_not_wait_for_the_deaf => ["RUN-32"],
     a_pause_stops_the_run_timeout => ["RUN-31"],
@@ -322,4 +326,94 @@ steps:
     ensure_eq!(run.events().await?, before, "the log long after the time that it had");
     ensure_eq!(run.step("b").await?.status, StepStatus::Success, "its last step");
     Ok(())
+}
+
+async fn a_slot_is_held_through_a_backoff(world: &World) -> Outcome {
+    let plan = "
+id: tenacious
+version: 1.0.0
+mode: graph
+limits: {perAgent: 1}
+steps:
+  - {id: a1, handler: script, agent: anna, priority: 0, retry: {initialBackoffMs: 300}, with: {fail: {class: transient, times: 1}}}
+  - {id: a2, handler: script, agent: anna}
+";
+    let run = world.start(plan).await?;
+    run.ends(RunStatus::Completed).await?;
+    ensure_eq!(world.entries(), ["a1#1.1", "a1#1.2", "a2#1.1"], "the calls");
+    Ok(())
+}
+
+async fn there_are_four_timers(world: &World) -> Outcome {
+    let plan = "
+id: timed
+version: 1.0.0
+mode: graph
+limits: {runTimeoutMs: 1000}
+steps:
+  - {id: late, handler: script, schedule: {delayMs: 300}, retry: {initialBackoffMs: 20}, with: {fail: {class: transient, times: 1}}}
+  - {id: deaf, handler: script, with: {gate: g, deaf: true}}
+";
+    let run = world.start(plan).await?;
+    world.at_gate("g", 1).await?;
+    world.pass(400).await?;
+    run.until_step(EventType::StepCompleted, "late").await?;
+    world.pass(700).await?;
+    run.until_event("the timeout", |event| {
+        event.body.event_type() == Some(EventType::TimerFired) && event.run_seq > 7
+    })
+    .await?;
+    world.pass(5_000).await?;
+    run.ends(RunStatus::Failed).await?;
+    let began = run.until(EventType::RunStarted).await?.emitted_at;
+    let fired = timers(&run.events().await?)?;
+    ensure_eq!(fired.len(), 3, "the timers of a run that takes too long: {fired:?}");
+    let asked_to_stop: engine_core::Timestamp = serde_json::from_value(fired[1]["emittedAt"].clone())
+        .map_err(|cause| crate::Stop::Fail(format!("emittedAt of a timer: {cause}")))?;
+    for (fired, due, what) in [
+        (&fired[0], began.plus_millis(300), "the step delay"),
+        (&fired[1], began.plus_millis(1_000), "the run timeout"),
+        (&fired[2], asked_to_stop.plus_millis(5_000), "the cancel grace"),
+    ] {
+        ensure_eq!(fired["dueAt"], json!(due), "when {what} is due");
+    }
+    let plan = "
+id: drained
+version: 1.0.0
+limits: {drainTimeoutMs: 400}
+steps:
+  - {id: slow, handler: script, with: {gate: s}}
+";
+    let run = world.start(plan).await?;
+    world.at_gate("s", 1).await?;
+    run.accept(Ask::pause()).await?;
+    world.pass(500).await?;
+    run.until(EventType::RunDrained).await?;
+    run.accept(Ask::resume()).await?;
+    world.open_gate("s");
+    run.ends(RunStatus::Completed).await?;
+    let paused = run.until(EventType::RunPaused).await?.emitted_at;
+    let fired = timers(&run.events().await?)?;
+    ensure_eq!(fired.len(), 1, "the timers of a run that is paused: {fired:?}");
+    ensure_eq!(fired[0]["dueAt"], json!(paused.plus_millis(400)), "when the drain is due");
+    Ok(())
+}
+
+async fn progress_is_published_twice_a_second(world: &World) -> Outcome {
+    let plan = "
+id: talkative
+version: 1.0.0
+steps:
+  - {id: a, handler: script, with: {progress: [0.1, 0.2, 0.3], progressEveryMs: 200, gate: g}}
+";
+    let run = world.start(plan).await?;
+    world.at_gate("g", 1).await?;
+    let first = run.until_progress("a", 0.1).await?;
+    // By now it has told three things, and only the first may be shown before half a second has passed.
+    world.pass(300).await?;
+    let second = run.until_progress("a", 0.3).await?;
+    ensure!(second.at >= first.at.plus_millis(500), "published at {} and at {}", first.at, second.at);
+    ensure_eq!(run.events().await?.len(), 4, "the events: none tells of progress");
+    world.open_gate("g");
+    run.ends(RunStatus::Completed).await
 }

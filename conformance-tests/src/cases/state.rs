@@ -30,6 +30,7 @@ cases!("state", Core;
     a_local_step_leaves_the_same_events => ["DISPATCH-3"],
     a_local_step_has_ten_seconds => ["DISPATCH-5"],
     a_failed_step_keeps_its_progress => ["STEP-9"],
+    a_step_that_succeeded_is_done => ["STEP-8"],
     progress_of_a_run_counts_its_steps => ["SNAP-3"],
 );
 
@@ -513,6 +514,7 @@ failure: {continueOnPartialFailure: true}
 steps:
   - {id: well, handler: script, with: {progress: [0.25], gate: g}}
   - {id: badly, handler: script, with: {progress: [0.5], gate: g, fail: {class: permanent}}}
+  - {id: at-once, handler: script, with: {progress: [0.75], fail: {class: permanent}}}
 ";
     let run = world.start(plan).await?;
     world.at_gate("g", 2).await?;
@@ -522,8 +524,32 @@ steps:
     let of =
         |step: &str| progress.iter().find(|found| found.step_id.as_str() == step).map(|found| found.done);
     ensure_eq!(of("badly"), Some(0.5), "the progress of a step that failed");
-    ensure_eq!(run.events().await?.len(), 8, "the events: none tells of progress");
+    ensure_eq!(of("at-once"), Some(0.75), "the progress of a step that failed as soon as it had told it");
+    ensure_eq!(run.events().await?.len(), 10, "the events: none tells of progress");
     Ok(())
+}
+
+async fn a_step_that_succeeded_is_done(world: &World) -> Outcome {
+    let plan = "
+id: bounded
+version: 1.0.0
+mode: graph
+steps:
+  - {id: quarter, handler: script, with: {progress: [0.25], gate: q}}
+  - {id: wild, handler: script, with: {progress: [7.5], gate: w}}
+  - {id: shy, handler: script, with: {progress: [-3.0], gate: w}}
+";
+    let run = world.start(plan).await?;
+    world.at_gate("q", 1).await?;
+    world.at_gate("w", 2).await?;
+    for (step, done) in [("quarter", 0.25), ("wild", 1.0), ("shy", 0.0)] {
+        run.until_progress(step, done).await?;
+    }
+    world.open_gate("q");
+    run.until_step(EventType::StepCompleted, "quarter").await?;
+    run.until_progress("quarter", 1.0).await?;
+    world.open_gate_for("w", 2);
+    run.ends(RunStatus::Completed).await
 }
 
 async fn progress_of_a_run_counts_its_steps(world: &World) -> Outcome {

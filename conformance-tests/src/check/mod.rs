@@ -1,14 +1,15 @@
 //! What holds of every history: checkers that judge a record, whatever case or engine made it, or the log of any run.
 //!
-//! They take nothing from the decider's word: statuses are walked along the machines' tables, keys and counts are worked
-//! out anew.
+//! Those of logs take nothing from the decider's word: statuses are walked along the machines' tables, keys and counts are
+//! worked out anew. Those of the decider fold the same log in many ways.
 //!
 //! - [`order`]: places in the log, what comes first, dependencies before dependents;
 //! - [`envelope`]: every event against its schema, and what all events of a run share; [`keys`]: worked out anew;
 //! - [`machines`]: every status along the tables; [`attempts`]: numbers of attempts and tries; [`slots`]: one end each;
 //! - [`pause`], [`cancel`], [`compensation`], [`ending`]: what these leave in a log;
 //! - [`limits`]: slots by intervals; [`visits`]: handlers called when they may be;
-//! - [`projection`]: the snapshot against the log;
+//! - [`projection`]: the snapshot against the log; [`kinds`]: the contract's table of events, and who writes what;
+//! - [`fold`], [`release`], [`refusal`]: what holds of the decider for every log, whichever way it is folded;
 //! - [`walk`]: where everything stands after each event.
 
 pub mod attempts;
@@ -16,12 +17,16 @@ pub mod cancel;
 pub mod compensation;
 pub mod ending;
 pub mod envelope;
+pub mod fold;
 pub mod keys;
+pub mod kinds;
 pub mod limits;
 pub mod machines;
 pub mod order;
 pub mod pause;
 pub mod projection;
+pub mod refusal;
+pub mod release;
 pub mod slots;
 pub mod visits;
 pub mod walk;
@@ -103,6 +108,10 @@ pub const CHECKERS: &[Checker] = &[
     Checker { name: "limits", check: limits::check },
     Checker { name: "visits", check: visits::check },
     Checker { name: "projection", check: projection::check },
+    Checker { name: "kinds", check: kinds::check },
+    Checker { name: "fold", check: fold::check },
+    Checker { name: "release", check: release::check },
+    Checker { name: "refusal", check: refusal::check },
 ];
 
 /// Everything that is wrong with a history.

@@ -27,7 +27,10 @@ impl Script {
     }
 
     async fn follow(&self, lines: &Lines, entered: &Entered, context: &StepContext) -> HandlerResult {
-        for done in &lines.progress {
+        for (number, done) in lines.progress.iter().enumerate() {
+            if let Some(millis) = lines.progress_every_ms.filter(|_| number > 0) {
+                self.wait(millis, lines, context).await?;
+            }
             context.progress(*done);
         }
         if let Some(reason) = &lines.review {
@@ -40,13 +43,7 @@ impl Script {
             entered.through(gate);
         }
         if let Some(millis) = lines.wait_ms {
-            let until = self.time.now().plus_millis(millis);
-            let mut kills = self.stage.kills();
-            tokio::select! {
-                () = self.time.sleep_until(until) => {}
-                () = context.cancellation.cancelled(), if !lines.deaf => return Err(asked_to_stop()),
-                _ = kills.changed() => return Err(gone()),
-            }
+            self.wait(millis, lines, context).await?;
         }
         let calls = self.stage.calls(entered.number);
         if calls <= lines.die {
@@ -76,6 +73,17 @@ impl Script {
             (None, None) => json!({"step": context.step_id, "attempt": context.logical_attempt_id}),
         };
         Ok(HandlerOutput::from(value))
+    }
+
+    /// Waits so long by the subject's clock.
+    async fn wait(&self, millis: u64, lines: &Lines, context: &StepContext) -> Result<(), StepError> {
+        let until = self.time.now().plus_millis(millis);
+        let mut kills = self.stage.kills();
+        tokio::select! {
+            () = self.time.sleep_until(until) => Ok(()),
+            () = context.cancellation.cancelled(), if !lines.deaf => Err(asked_to_stop()),
+            _ = kills.changed() => Err(gone()),
+        }
     }
 
     /// Waits at a gate. In virtual time the wait is work, for which time stands still, but for the spans that a case

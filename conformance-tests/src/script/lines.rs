@@ -10,6 +10,8 @@ use serde_json::Value;
 pub struct Lines {
     /// Tells how far it is, 0 to 1, one after another.
     pub progress: Vec<f64>,
+    /// Waits so long by the subject's clock between two of these.
+    pub progress_every_ms: Option<u64>,
     /// Asks for a person's eyes, with this reason.
     pub review: Option<String>,
     /// Waits at this gate until the case opens it.

@@ -3,7 +3,7 @@
 use client::{Ask, Completion, Decision};
 use engine_core::event::{Body, Event, EventType};
 use engine_core::machine::RunStatus;
-use engine_core::port::store::ReadRequest;
+use engine_core::port::store::{ReadRequest, StepProgress};
 use engine_core::projection::{RunSnapshot, StepSnapshot};
 use engine_core::{Code, Error, RunId, SignalId, StepId};
 use futures_util::StreamExt as _;
@@ -182,6 +182,27 @@ impl TestRun {
     pub async fn ends(&self, status: RunStatus) -> Result<(), Stop> {
         ensure_eq!(self.ended().await?, status, "the end of the run");
         Ok(())
+    }
+
+    /// Waits until a step shows that it is so far.
+    ///
+    /// # Errors
+    /// Fail when it does not.
+    pub async fn until_progress(&self, step: &str, done: f64) -> Result<StepProgress, Stop> {
+        let shown = async {
+            loop {
+                let told = self.world.client.step_progress(&self.run_id).await?;
+                let so_far = |found: &StepProgress| {
+                    found.step_id.as_str() == step && (found.done - done).abs() < f64::EPSILON
+                };
+                if let Some(found) = told.into_iter().find(so_far) {
+                    return Ok(found);
+                }
+                // Progress is no event: nobody tells when there is more.
+                tokio::task::yield_now().await;
+            }
+        };
+        self.world.in_time(&format!("progress {done} of {step}"), shown).await?
     }
 
     /// Says that nothing that `met` wants comes while so much time passes, nor has come before. Where time is the

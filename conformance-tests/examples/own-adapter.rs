@@ -109,7 +109,10 @@ impl Harness for AdapterHarness {
         for (name, script) in setup.handlers(&time) {
             handlers.register(name, script)?;
         }
-        let worker = Worker::builder(Arc::clone(&store), handlers).time(Arc::clone(&time)).build()?;
+        let worker = Worker::builder(Arc::clone(&store), handlers)
+            .secrets(setup.secrets())
+            .time(Arc::clone(&time))
+            .build()?;
         let engine = InProcess::open(worker, adapter_mock::Options::default()).await?;
         let (server, messages) = mpsc::channel(16);
         let serving = tokio::spawn(serve(engine, messages));

@@ -4,10 +4,10 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use engine_core::port::{Capability, Timekeeper};
+use engine_core::port::{Capability, SecretsProvider, Timekeeper};
 use serde::{Deserialize, Serialize};
 
-use crate::script::{HANDLERS, Script, Stage};
+use crate::script::{HANDLERS, Script, Stage, Vault};
 use crate::subject::Subject;
 
 /// Makes subjects: an engine on a store with a scripted worker, each apart from all others.
@@ -96,6 +96,12 @@ impl Setup {
     pub fn handlers(&self, time: &Arc<dyn Timekeeper>) -> Vec<(&'static str, Script)> {
         let script = |name| (name, Script::new(name, Arc::clone(&self.stage), Arc::clone(time)));
         HANDLERS.into_iter().map(script).collect()
+    }
+
+    /// The secrets that steps refer to: what the subject's worker must resolve them with.
+    #[must_use]
+    pub fn secrets(&self) -> Arc<dyn SecretsProvider> {
+        Arc::new(Vault)
     }
 }
 

@@ -164,6 +164,7 @@ impl Site {
         let worker = Worker::builder(Arc::clone(&self.store), handlers)
             .name("conformance-worker")
             .artifacts(Arc::clone(&self.artifacts))
+            .secrets(self.setup.secrets())
             .time(time)
             .build()?;
         let options = adapter_mock::Options {

@@ -25,7 +25,9 @@
 //! | `origin` | core | runs made from runs, and checkpoints |
 //! | `schedule` | schedule | agents, delays, timers, the run timeout |
 //! | `data` | data | what steps see, are given and leave |
+//! | `secret` | data | secrets: who is given them, and that they are written nowhere |
 //! | `store` | store | what the store promises, through its port |
+//! | `retention` | store | what is forgotten, and what is kept because others need it |
 //! | `durability` | durability | kills and restarts, other processes |
 
 mod action;
@@ -44,9 +46,11 @@ mod log;
 mod origin;
 mod pause;
 mod plan;
+mod retention;
 mod retry_step;
 mod review;
 mod schedule;
+mod secret;
 mod signal;
 mod skip_step;
 mod start;
@@ -83,7 +87,9 @@ pub fn all() -> Vec<Case> {
         origin::CASES,
         schedule::CASES,
         data::CASES,
+        secret::CASES,
         store::CASES,
+        retention::CASES,
         durability::CASES,
     ]
     .concat()

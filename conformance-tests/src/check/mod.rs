@@ -8,7 +8,7 @@
 //! - [`machines`]: every status along the tables; [`attempts`]: numbers of attempts and tries; [`slots`]: one end each;
 //! - [`pause`], [`cancel`], [`compensation`], [`ending`]: what these leave in a log;
 //! - [`limits`]: slots by intervals; [`visits`]: handlers called when they may be;
-//! - [`projection`]: the snapshot against the log;
+//! - [`projection`]: the snapshot against the log; [`secrets`]: none of them stands anywhere;
 //! - [`walk`]: where everything stands after each event.
 
 pub mod attempts;
@@ -22,6 +22,7 @@ pub mod machines;
 pub mod order;
 pub mod pause;
 pub mod projection;
+pub mod secrets;
 pub mod slots;
 pub mod visits;
 pub mod walk;
@@ -103,12 +104,15 @@ pub const CHECKERS: &[Checker] = &[
     Checker { name: "limits", check: limits::check },
     Checker { name: "visits", check: visits::check },
     Checker { name: "projection", check: projection::check },
+    Checker { name: "secrets", check: secrets::check },
 ];
 
 /// Everything that is wrong with a history.
 #[must_use]
 pub fn all(history: &History) -> Vec<Violation> {
-    let mut found = Vec::new();
+    let mut findings = Findings { checker: "secrets", found: Vec::new() };
+    secrets::check_answers(&history.items, &mut findings);
+    let mut found = findings.found;
     for run in &history.runs {
         let visits: Vec<Visit> =
             history.visits.iter().filter(|visit| visit.run_id == run.run_id).cloned().collect();

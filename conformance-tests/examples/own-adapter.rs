@@ -119,7 +119,8 @@ impl Harness for AdapterHarness {
             handlers.register(name, script)?;
         }
         let seen = setup.store(Arc::clone(&store), &time);
-        let worker = Worker::builder(seen, handlers).time(Arc::clone(&time)).build()?;
+        let worker =
+            Worker::builder(seen, handlers).secrets(setup.secrets()).time(Arc::clone(&time)).build()?;
         let engine = InProcess::open(worker, adapter_mock::Options::default()).await?;
         let (server, messages) = mpsc::channel(16);
         let serving = tokio::spawn(serve(engine, messages));

@@ -4,13 +4,13 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use engine_core::port::{Capability, StateStore, Timekeeper};
+use engine_core::port::{Capability, SecretsProvider, StateStore, Timekeeper};
 use serde::{Deserialize, Serialize};
 
 use crate::layer::Layered;
 use crate::layer::rebuild::RebuildLayer;
 use crate::layer::slow::SlowLayer;
-use crate::script::{HANDLERS, Script, Stage};
+use crate::script::{HANDLERS, Script, Stage, Vault};
 use crate::subject::Subject;
 use crate::variant::Variant;
 
@@ -127,6 +127,12 @@ impl Setup {
             _ => store,
         };
         Layered::around(store, Arc::new(slow))
+    }
+
+    /// The secrets that steps refer to: what the subject's worker must resolve them with.
+    #[must_use]
+    pub fn secrets(&self) -> Arc<dyn SecretsProvider> {
+        Arc::new(Vault)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Mutants: product code that is broken on purpose, and the conformance cases that catch it.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use crate::command::External;
 
@@ -9,8 +9,13 @@ pub(crate) fn run(names: &[String]) -> Result<()> {
     if names.is_empty() {
         return command(None).run();
     }
-    // The test takes one name at a time; what it has built serves for all of them.
-    names.iter().try_for_each(|name| command(Some(name)).run())
+    // The test takes one name a call. Those after one that survives are run all the same.
+    let survivors: Vec<String> = names
+        .iter()
+        .filter_map(|name| command(Some(name.as_str())).run().err())
+        .map(|error| error.to_string())
+        .collect();
+    if survivors.is_empty() { Ok(()) } else { bail!("{}", survivors.join("\n")) }
 }
 
 fn command(name: Option<&str>) -> External {

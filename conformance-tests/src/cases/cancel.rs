@@ -17,6 +17,7 @@ cases!("cancel", Control;
     a_cancel_replaces_a_failure_in_progress => ["CANCEL-10", "RUN-28"],
     a_cancel_of_a_paused_run_ends_it => ["CANCEL-1", "CANCEL-2", "CANCEL-8"],
     a_second_cancel_is_accepted_and_changes_nothing => ["CANCEL-12"],
+    what_a_cancelled_attempt_held_is_free => ["CANCEL-6"],
     a_cancel_before_the_start_ends_the_run => ["CANCEL-13"],
     an_ending_run_takes_nothing_but_cancel => ["SIGNAL-12"],
 );
@@ -109,6 +110,24 @@ async fn nothing_is_released_after_a_cancel(world: &World) -> Outcome {
     run.ends(RunStatus::Cancelled).await?;
     ensure_eq!(world.entries(), ["a#1.1"], "the calls");
     ensure_eq!(run.count(EventType::StepStarted).await?, 1, "the starts");
+    Ok(())
+}
+
+async fn what_a_cancelled_attempt_held_is_free(world: &World) -> Outcome {
+    let plan = "
+id: one-slot
+version: 1.0.0
+mode: graph
+limits: {maxConcurrency: 1}
+failure: {continueOnPartialFailure: true}
+steps:
+  - {id: a, handler: script, agent: anna, with: {fail: {class: cancelled}}}
+  - {id: b, handler: script, agent: anna}
+";
+    let run = world.start(plan).await?;
+    run.until_step(EventType::StepCancelled, "a").await?;
+    run.ends(RunStatus::Completed).await?;
+    ensure_eq!(world.entries(), ["a#1.1", "b#1.1"], "the calls: the second has the slot of the first");
     Ok(())
 }
 

@@ -15,6 +15,7 @@ cases!("compensation", Saga;
     only_the_latest_success_is_undone_and_once => ["COMP-3"],
     steps_are_undone_one_at_a_time => ["COMP-5"],
     nothing_is_undone_while_something_is_in_flight => ["COMP-6"],
+    undoing_counts_towards_no_limit => ["COMP-7"],
     what_cannot_be_undone_keeps_nothing_else => ["COMP-8", "COMP-14"],
     undoing_is_tried_twice_with_the_same_key => ["COMP-9", "COMP-11", "COMP-13"],
     a_try_to_undo_has_its_time => ["COMP-10"],
@@ -154,6 +155,26 @@ steps:
         place("StepCompleted slow#1") < place("CompensationStarted a#1"),
         "what was in flight ends first: {lines:?}"
     );
+    Ok(())
+}
+
+async fn undoing_counts_towards_no_limit(world: &World) -> Outcome {
+    let plan = "
+id: limited
+version: 1.0.0
+limits: {maxConcurrency: 1, maxFailures: 1, runTimeoutMs: 5000}
+steps:
+  - {id: one, handler: script, compensation: {handler: undo, with: {fail: {class: permanent}}}}
+  - {id: two, handler: script, compensation: {handler: undo, with: {waitMs: 7000}}}
+  - {id: bad, handler: script, with: {fail: {class: permanent}}}
+";
+    let run = world.start(plan).await?;
+    run.ends(RunStatus::Failed).await?;
+    let told = run.event(EventType::RunFailed).await?;
+    ensure_eq!(told["code"], "STEP_FAILED", "the run's code");
+    ensure_eq!(told["failedSteps"].as_array().map(Vec::len), Some(1), "the steps that failed");
+    ensure_eq!(told["compensation"]["compensated"], json!(["two"]), "what was undone, though it took long");
+    ensure_eq!(run.count(EventType::TimerFired).await?, 0, "the timers: the run had ended its work in time");
     Ok(())
 }
 

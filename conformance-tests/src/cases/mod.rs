@@ -27,8 +27,10 @@
 //! | `schedule` | schedule | agents, delays, timers, the run timeout |
 //! | `dispatch` | schedule | steps that the driver's worker runs itself |
 //! | `data` | data | what steps see, are given and leave |
+//! | `secret` | data | secrets: who is given them, and that they are written nowhere |
 //! | `store` | store | what the store promises, through its port |
 //! | `events` | store | order, times and shapes of events, and that what is stored counts |
+//! | `retention` | store | what is forgotten, and what is kept because others need it |
 //! | `durability` | durability | kills and restarts, other processes |
 //! | `budget` | durability | writes that take too long |
 //! | `driver` | durability | one driver at a time, on the latest view |
@@ -54,9 +56,11 @@ mod log;
 mod origin;
 mod pause;
 mod plan;
+mod retention;
 mod retry_step;
 mod review;
 mod schedule;
+mod secret;
 mod signal;
 mod skip_step;
 mod start;
@@ -95,8 +99,10 @@ pub fn all() -> Vec<Case> {
         schedule::CASES,
         dispatch::CASES,
         data::CASES,
+        secret::CASES,
         store::CASES,
         events::CASES,
+        retention::CASES,
         durability::CASES,
         budget::CASES,
         driver::CASES,

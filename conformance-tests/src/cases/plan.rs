@@ -1,11 +1,13 @@
 //! What a plan says, and what is refused before a run is made of it.
 
 use std::error::Error as _;
+use std::sync::Arc;
 
+use client::Start;
 use engine_core::event::EventType;
 use engine_core::machine::RunStatus;
-use engine_core::plan::{Problem, Problems};
-use engine_core::{CheckpointId, Code, PlanVersion, SignalId};
+use engine_core::plan::{CompiledPlan, Problem, Problems};
+use engine_core::{CheckpointId, Code, PlanVersion, SignalId, StepId};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -14,7 +16,8 @@ use crate::{Outcome, Stop, World, ensure, ensure_eq};
 
 cases!("plan", Core;
     yaml_and_json_mean_the_same => ["PLAN-1", "PLAN-15"],
-    every_problem_has_a_code_a_place_and_a_hint => ["PLAN-4"],
+    a_plan_that_was_read_elsewhere_is_checked_again => ["PLAN-2"],
+    every_problem_has_a_code_a_place_and_a_hint => ["PLAN-3", "PLAN-4"],
     a_cycle_is_told_with_its_members => ["PLAN-5"],
     steps_that_are_not_there_or_twice_are_refused => ["PLAN-6"],
     expressions_and_schemas_must_be_readable => ["PLAN-7", "DATA-15"],
@@ -111,6 +114,22 @@ fn canonical(value: &Value) -> String {
         Value::Array(items) => format!("[{}]", items.iter().map(canonical).collect::<Vec<_>>().join(",")),
         plain => plain.to_string(),
     }
+}
+
+async fn a_plan_that_was_read_elsewhere_is_checked_again(world: &World) -> Outcome {
+    // Whoever read it knew nothing of handlers.
+    let text = "id: p\nversion: 1.0.0\nsteps: [{id: a, handler: nobody}]\n";
+    let read = engine_core::plan::read(text).map_err(|problems| Stop::Error(problems.to_string()))?;
+    let plan = Arc::new(CompiledPlan::new(read)?);
+    match world.try_start(Start::of(plan.clone())).await {
+        Ok(_) => return Err(Stop::Fail("a run of a handler that nobody has was started".to_owned())),
+        Err(error) => ensure_eq!(error.code(), Code::PlanInvalid, "the code of the refusal"),
+    }
+    ensure!(world.list().await?.is_empty(), "nothing is stored");
+    let tenant = &world.client().scope().tenant_id;
+    let stored = world.subject().store.plan(tenant, plan.hash()).await.err().map(|error| error.code());
+    ensure_eq!(stored, Some(Code::PlanMissing), "the answer about the plan: it is not stored either");
+    Ok(())
 }
 
 async fn every_problem_has_a_code_a_place_and_a_hint(world: &World) -> Outcome {
@@ -251,6 +270,7 @@ async fn ids_are_checked(world: &World) -> Outcome {
         let text = format!("id: p\nversion: 1.0.0\nsteps: [{{id: '{bad}', handler: script}}]\n");
         let told = problems(world, &text).await?;
         ensure!(told.iter().any(|problem| problem.path == "steps[0].id"), "step id {bad:?}: {told:?}");
+        ensure!(StepId::new(bad).is_err(), "{bad:?} is no step in a plan that is made in code either");
     }
     let plus = "a.b_c-D9+x";
     ensure!(

@@ -9,6 +9,7 @@
 //! - [`pause`], [`cancel`], [`compensation`], [`ending`]: what these leave in a log;
 //! - [`limits`]: slots by intervals; [`visits`]: handlers called when they may be;
 //! - [`projection`]: the snapshot against the log; [`kinds`]: the contract's table of events, and who writes what;
+//! - [`secrets`]: none of them stands anywhere;
 //! - [`fold`], [`release`], [`refusal`]: what holds of the decider for every log, whichever way it is folded;
 //! - [`walk`]: where everything stands after each event.
 
@@ -27,6 +28,7 @@ pub mod pause;
 pub mod projection;
 pub mod refusal;
 pub mod release;
+pub mod secrets;
 pub mod slots;
 pub mod visits;
 pub mod walk;
@@ -112,12 +114,15 @@ pub const CHECKERS: &[Checker] = &[
     Checker { name: "fold", check: fold::check },
     Checker { name: "release", check: release::check },
     Checker { name: "refusal", check: refusal::check },
+    Checker { name: "secrets", check: secrets::check },
 ];
 
 /// Everything that is wrong with a history.
 #[must_use]
 pub fn all(history: &History) -> Vec<Violation> {
-    let mut found = Vec::new();
+    let mut findings = Findings { checker: "secrets", found: Vec::new() };
+    secrets::check_answers(&history.items, &mut findings);
+    let mut found = findings.found;
     for run in &history.runs {
         let counts =
             |(number, visit): &(usize, &Visit)| visit.run_id == run.run_id && !history.lost.contains(number);

@@ -120,6 +120,7 @@ impl Site {
         let worker = Worker::builder(store, handlers)
             .name("conformance-worker")
             .artifacts(Arc::clone(&self.artifacts))
+            .secrets(self.setup.secrets())
             .time(time)
             .build()?;
         let options = adapter_mock::Options {

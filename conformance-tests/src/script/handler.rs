@@ -8,6 +8,7 @@ use engine_core::event::step::StepError;
 use engine_core::failure::FailureClass;
 use engine_core::port::{HandlerOutput, HandlerResult, StepContext, StepHandler, Timekeeper};
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use super::lines::Lines;
 use super::stage::{Entered, Stage};
@@ -33,9 +34,23 @@ impl Script {
             }
             context.progress(*done);
         }
+        let secret = match &lines.tell {
+            Some(name) => Some(told(context, name)?),
+            None => None,
+        };
+        let words = |text: &str| match &secret {
+            Some(secret) => format!("{text}: {secret}"),
+            None => text.to_owned(),
+        };
+        if secret.is_some() {
+            context.observer.log(&words("a line"));
+        }
         if let Some(reason) = &lines.review {
-            let told = BTreeMap::from([("attempt".to_owned(), json!(context.logical_attempt_id))]);
-            context.request_review(reason, told);
+            let mut seen = BTreeMap::from([("attempt".to_owned(), json!(context.logical_attempt_id))]);
+            if secret.is_some() {
+                seen.insert("secret".to_owned(), json!([secret]));
+            }
+            context.request_review(&words(reason), seen);
         }
         if let Some(gate) = &lines.gate {
             entered.at_gate(gate);
@@ -53,13 +68,13 @@ impl Script {
         if let Some(text) = &lines.panic {
             #[expect(clippy::panic, reason = "the script says so")]
             {
-                panic!("{text}");
+                panic!("{}", words(text));
             }
         }
         if let Some(fail) = &lines.fail
             && fail.times.is_none_or(|times| calls <= times)
         {
-            let message = "as the script says";
+            let message = words("as the script says");
             return Err(match fail.class.clone() {
                 Some(class) => {
                     StepError { http_status: fail.http_status, ..StepError::new(class, &fail.code, message) }
@@ -67,10 +82,17 @@ impl Script {
                 None => StepError::classified(&fail.code, fail.http_status, message),
             });
         }
+        if let Some(output) = &lines.output {
+            return Ok(HandlerOutput { output: output.clone(), artifacts: Vec::new() });
+        }
         let value = match (&lines.value, lines.bytes) {
             (Some(value), _) => value.clone(),
             (None, Some(bytes)) => Value::String("x".repeat(bytes)),
             (None, None) => json!({"step": context.step_id, "attempt": context.logical_attempt_id}),
+        };
+        let value = match &secret {
+            Some(secret) => json!({"value": value, "secret": secret, "sha256": sha256(secret)}),
+            None => value,
         };
         Ok(HandlerOutput::from(value))
     }
@@ -137,6 +159,16 @@ impl StepHandler for Script {
         });
         result
     }
+}
+
+/// A secret of the step that its script tells.
+fn told(context: &StepContext, name: &str) -> Result<String, StepError> {
+    let secret = context.secret(name).map(|secret| secret.expose().to_owned());
+    secret.ok_or_else(|| StepError::new(FailureClass::Permanent, "NO_SECRET", format!("there is no {name}")))
+}
+
+pub(crate) fn sha256(text: &str) -> String {
+    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn asked_to_stop() -> StepError {

@@ -1,5 +1,6 @@
 //! What a script can say.
 
+use engine_core::event::step::StepOutput;
 use engine_core::failure::FailureClass;
 use serde::Deserialize;
 use serde_json::Value;
@@ -26,10 +27,15 @@ pub struct Lines {
     pub panic: Option<String>,
     /// Fails.
     pub fail: Option<FailLine>,
+    /// Tells this secret of the step wherever a handler can tell something: to whoever listens, for review, when it panics
+    /// or fails, and in what it produces, with its SHA-256 beside it.
+    pub tell: Option<String>,
     /// Produces a text of so many bytes.
     pub bytes: Option<usize>,
     /// Produces this value; without it, `{"step": id, "attempt": n}`.
     pub value: Option<Value>,
+    /// Produces this whole output: a value, and what else is known of it.
+    pub output: Option<StepOutput>,
     /// Anything; the script does not look at it. For data that only shall arrive.
     pub note: Option<Value>,
 }

@@ -136,6 +136,12 @@ impl World {
         Ok(self.seen_by(|parts| parts.scope.tenant_id = tenant_id))
     }
 
+    /// The same world, acting in another environment.
+    #[must_use]
+    pub fn in_environment(&self, environment: &str) -> Self {
+        self.seen_by(|parts| parts.scope.environment_id = environment.to_owned())
+    }
+
     /// The same world, with somebody else acting.
     #[must_use]
     pub fn as_actor(&self, actor: &str) -> Self {

@@ -202,7 +202,7 @@ fn lacking(world: &World, case: &Case) -> Option<String> {
             Some(format!("the engine does not declare {}", name(capability)))
         }
         Need::Lacks(capability) if capabilities.has(capability) => {
-            Some(format!("the engine declares {}", name(capability)))
+            Some(format!("it is about engines without {}, and this one declares it", name(capability)))
         }
         _ => None,
     })

@@ -209,7 +209,7 @@ fn lacking(world: &World, case: &Case) -> Option<String> {
             Some(format!("the engine does not declare {}", name(capability)))
         }
         Need::Lacks(capability) if capabilities.has(capability) => {
-            Some(format!("the engine declares {}", name(capability)))
+            Some(format!("it is about engines without {}, and this one declares it", name(capability)))
         }
         Need::Leases if world.subject().engine.lease().is_none() => {
             Some("the engine drives without leases of the store".to_owned())

@@ -17,7 +17,7 @@ pub(super) fn check(run: &RunHistory, _: &[Visit], findings: &mut Findings) {
         format!("the log begins with {first:?}")
     });
     let mut walk = Walk::new(&run.plan);
-    let (mut approved, mut ended) = (false, false);
+    let (mut approved, mut begun, mut ended) = (false, false, false);
     for event in &run.events {
         let about = || format!("{} at {}", line(event), event.run_seq);
         findings.unless(!ended || event.body.kind() == Kind::Audit, &["STORE-10", "RUN-2"], || {
@@ -27,9 +27,11 @@ pub(super) fn check(run: &RunHistory, _: &[Visit], findings: &mut Findings) {
             Body::RunApproved(_) => approved = true,
             Body::RunStarted(_) => {
                 findings.unless(approved, &["START-10"], || format!("{} without RunApproved", about()));
+                begun = true;
             }
             Body::RunCompleted(_) | Body::RunFailed(_) | Body::RunCancelled(_) => ended = true,
             Body::StepStarted(_) => {
+                findings.unless(begun, &["GRAPH-12"], || format!("{} before RunStarted", about()));
                 let Some(subject) = &event.subject else { continue };
                 let Some(index) = run.plan.find(subject.step.as_str()) else {
                     findings.add(&["EVENT-2"], format!("{}: the plan has no such step", about()));

@@ -37,11 +37,11 @@ exits! {
     /// Done.
     Success = 0, "done; a run COMPLETED with outcome SUCCESS";
     /// Something unexpected.
-    Failure = 1, "something unexpected went wrong, or doctor found a problem";
+    Failure = 1, "something unexpected went wrong, doctor found a problem, or an engine does not conform";
     /// Wrong arguments or configuration.
-    Usage = 2, "wrong arguments or configuration";
+    Usage = 2, "wrong arguments or configuration; of conformance: the harness or a server broke";
     /// Wrong plan or input.
-    Invalid = 3, "the plan or the input is wrong; nothing was stored";
+    Invalid = 3, "the plan or the input is wrong; nothing was stored; of conformance: nothing ran";
     /// COMPLETED, not all of it well.
     Partial = 4, "the run COMPLETED with outcome PARTIAL";
     /// FAILED.

@@ -4,7 +4,7 @@
 //! - `arguments`: what can be typed; `session`: configuration, store and engine for one command;
 //! - `watch`: how a run is shown, and `keyboard`: what is not; `attend`: staying with a run until it ends, with Ctrl-C;
 //! - one file a command, or a group of them: `run`, `plan`, `list`, `status`, `events`, `signal`, `origin`, `worker`,
-//!   `checkpoint`, `doctor`.
+//!   `checkpoint`, `doctor`, `conformance` (feature).
 //!
 //! A program with handlers of its own gets the same commands with [`main_with`].
 
@@ -12,6 +12,8 @@ mod arguments;
 mod attend;
 mod checkpoint;
 mod complaint;
+#[cfg(feature = "conformance")]
+mod conformance;
 mod doctor;
 mod events;
 pub mod exit;
@@ -89,6 +91,8 @@ async fn dispatch(arguments: Arguments, output: Output, equip: Equip) -> Result<
         Command::Doctor { json } => return doctor::doctor(&arguments.global, json, output, equip).await,
         _ => {}
     }
+    #[cfg(feature = "conformance")]
+    let own_store = arguments.global.store.clone();
     let session = Session::new(&arguments.global, output, equip)?;
     match arguments.command {
         Command::Completions { .. } | Command::Plan(_) | Command::Doctor { .. } => Ok(Exit::Success),
@@ -109,6 +113,10 @@ async fn dispatch(arguments: Arguments, output: Output, equip: Equip) -> Result<
         Command::Archive(arguments) => origin::archive(&session, arguments).await,
         Command::Worker(allow) => worker::worker(&session, &allow).await,
         Command::Checkpoint(command) => checkpoint::checkpoint(&session, command).await,
+        #[cfg(feature = "conformance")]
+        Command::Conformance(arguments) => {
+            conformance::conformance(&session, own_store.as_deref(), arguments).await
+        }
         Command::Config(ConfigCommand::Show { json }) => Ok(show(&session, json)),
     }
 }

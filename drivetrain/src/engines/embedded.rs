@@ -15,11 +15,26 @@ use crate::config::Config;
 
 /// How to use it.
 #[cfg(feature = "embedded")]
-pub(super) const ADAPTER: Option<Adapter> = Some(Adapter { connect, serve });
+pub(super) const ADAPTER: Option<Adapter> = Some(Adapter {
+    connect,
+    serve,
+    #[cfg(feature = "conformance")]
+    harness: Some(harness),
+});
 
 /// This program was built without it.
 #[cfg(not(feature = "embedded"))]
 pub(super) const ADAPTER: Option<Adapter> = None;
+
+/// Tests it in virtual time.
+#[cfg(all(feature = "embedded", feature = "conformance"))]
+fn harness(store: &str) -> Result<Arc<dyn conformance::Harness>> {
+    use conformance::in_process::InProcessHarness;
+
+    let harness = InProcessHarness::on(store)
+        .map_err(|error| engine_core::Error::new(engine_core::Code::Unsupported, error.what))?;
+    Ok(Arc::new(harness))
+}
 
 /// Drives runs in this process.
 #[cfg(feature = "embedded")]

@@ -10,6 +10,8 @@ pub mod embedded;
 use std::fmt::{self, Debug};
 use std::sync::Arc;
 
+#[cfg(feature = "conformance")]
+use conformance::Harness;
 use engine_core::port::{Engine, StateStore};
 use engine_core::{Code, Error, Result};
 use futures_core::future::BoxFuture;
@@ -37,6 +39,9 @@ type Connecting = BoxFuture<'static, Result<Arc<dyn Engine>>>;
 struct Adapter {
     connect: fn(Arc<dyn StateStore>, &Config) -> Connecting,
     serve: fn(Worker, &Config, Serving) -> BoxFuture<'static, Result<Served>>,
+    /// What has it tested, on stores that a URL names.
+    #[cfg(feature = "conformance")]
+    harness: Option<fn(&str) -> Result<Arc<dyn Harness>>>,
 }
 
 impl Debug for Adapter {
@@ -153,6 +158,21 @@ impl EngineEntry {
         self.adapter().map(|_| ())
     }
 
+    /// What has this engine tested, each case on a store of its own, of the kind that `store` names.
+    ///
+    /// # Errors
+    /// `UNSUPPORTED` when this program has no harness for it, with those that it has one for; or when the harness does
+    /// not know such a store.
+    #[cfg(feature = "conformance")]
+    pub fn harness(&self, store: &str) -> Result<Arc<dyn Harness>> {
+        let make = self.adapter.and_then(|adapter| adapter.harness).ok_or_else(|| {
+            let message =
+                format!("this program cannot test the engine {}: it has no harness for it", self.names());
+            Error::new(Code::Unsupported, message).with_hint(testable())
+        })?;
+        make(store)
+    }
+
     /// Starts runs and delivers signals; somebody else drives.
     ///
     /// # Errors
@@ -200,6 +220,18 @@ fn available() -> String {
     }
 }
 
+/// The engines that this program can test, in a sentence.
+#[cfg(feature = "conformance")]
+fn testable() -> String {
+    let has = |entry: &&EngineEntry| entry.adapter.is_some_and(|adapter| adapter.harness.is_some());
+    let names: Vec<String> = ENGINES.iter().filter(has).map(EngineEntry::names).collect();
+    if names.is_empty() {
+        "it can test none".to_owned()
+    } else {
+        format!("it can test: {}; see docs/conformance.md for a harness of your own", names.join(", "))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,5 +247,16 @@ mod tests {
         let error = find("temporla").unwrap_err();
         assert_eq!(error.code(), Code::Unsupported);
         assert!(error.hint().unwrap().starts_with("did you mean \"temporal\"? this program has"), "{error}");
+    }
+
+    #[cfg(feature = "conformance")]
+    #[test]
+    fn an_engine_without_a_harness_is_answered_with_those_that_have_one() {
+        assert!(find("embedded").unwrap().harness("memory:").is_ok());
+        let error = find("conductor").unwrap().harness("memory:").unwrap_err();
+        assert_eq!(error.code(), Code::Unsupported);
+        assert!(error.hint().unwrap().starts_with("it can test: mock (embedded)"), "{error}");
+        let error = find("mock").unwrap().harness("oracle:").unwrap_err();
+        assert!(error.message().contains("oracle:"), "{error}");
     }
 }

@@ -1,9 +1,11 @@
 //! What can be typed.
 //!
 //! - this file: the commands, and what those that start and read runs take;
-//! - [`acting`]: what those take that act on a run that there is.
+//! - [`acting`]: what those take that act on a run that there is; `conformance`: what that takes.
 
 mod acting;
+#[cfg(feature = "conformance")]
+mod conformance;
 
 use std::path::PathBuf;
 
@@ -16,6 +18,9 @@ pub(super) use acting::{
     CheckpointCommand, CompleteArguments, CopyArguments, FromChoice, LaunchArguments, OutcomeChoice,
     RerunArguments, SignalArguments, SignalOptions, StepSignalArguments, TakeArguments,
 };
+
+#[cfg(feature = "conformance")]
+pub(super) use conformance::{ConformanceArguments, ConformanceCommand, SuiteArguments};
 
 /// Runs plans: durable, on any engine.
 #[derive(Debug, Parser)]
@@ -136,6 +141,20 @@ Examples:
     /// Stored states of a run, from which a new run can be made
     #[command(subcommand)]
     Checkpoint(CheckpointCommand),
+    /// Test an engine against the contract, and write the report
+    #[cfg(feature = "conformance")]
+    #[command(after_help = "\
+Each case has a store of its own: in memory, or where --store says (memory:, sqlite: for files that are thrown
+away, sqlite://FOLDER, postgres://…). The configured store is not touched.
+
+Exit code 0 when the engine conforms, 1 when it does not, 2 when the harness or a server broke, 3 when nothing ran.
+
+Examples:
+  drivetrain conformance
+  drivetrain conformance --profile core --report report
+  drivetrain conformance --case 'pause.*' --variant worker-restart
+  drivetrain conformance check-log last")]
+    Conformance(ConformanceArguments),
     /// Say what is reachable, which versions there are, what is missing and how to fix it
     Doctor {
         /// As JSON

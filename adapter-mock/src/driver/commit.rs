@@ -5,7 +5,7 @@ use std::sync::Arc;
 use engine_core::decider::{Actions, AttemptRef};
 use engine_core::event::{Body, Draft, Kind, Slot};
 use engine_core::port::store::{AppendAs, AppendRequest, Appended};
-use engine_core::{Code, Error, Result, Timestamp};
+use engine_core::{Code, Result, Timestamp};
 
 use super::{AWAY, Driver, Next, record};
 use crate::faults::{Fault, Moment};
@@ -104,11 +104,6 @@ impl Driver<'_> {
         }
         let (tenant_id, run_id) = (self.history.tenant_id().clone(), self.history.run_id().clone());
         self.history = record::load(self.shared, &tenant_id, &run_id, self.fence).await?;
-        let watermark = self.history.run().state().watermark();
-        if appended.is_some() && watermark < first_place {
-            // The next turn would decide the same, and the one after it.
-            return Err(contradicted(&drafts, watermark));
-        }
         Ok(false)
     }
 
@@ -137,19 +132,6 @@ impl Driver<'_> {
             }
         }
     }
-}
-
-/// The store keeps none of what follows from the log as it stands: something else has taken its place there.
-fn contradicted(drafts: &[Draft], watermark: u64) -> Error {
-    let types: Vec<&str> = drafts.iter().map(|draft| draft.body.type_name()).collect();
-    let what = format!(
-        "after event {watermark} of the log {} must follow, and the log refuses it",
-        types.join(", ")
-    );
-    Error::new(Code::IllegalTransition, what).with_hint(
-        "an event that the run does not allow has taken its key or slot; the run is left until a signal moves it on: \
-         cancel it, or look for that event with `drivetrain events`",
-    )
 }
 
 /// The attempt that an event ends.

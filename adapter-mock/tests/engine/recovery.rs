@@ -2,10 +2,8 @@
 
 use adapter_mock::Recover;
 use engine_core::event::Body;
-use engine_core::event::run::TimerFired;
 use engine_core::machine::RunStatus;
-use engine_core::port::Clock as _;
-use engine_core::signal::{Command, PauseMode};
+use engine_core::signal::Command;
 use serde_json::json;
 
 use super::world::{On, World};
@@ -72,23 +70,4 @@ async fn more_runs_than_are_looked_at_in_one_go_are_all_recovered() {
     for run in &runs {
         assert_eq!(world.ended(run).await, RunStatus::Completed);
     }
-}
-
-/// Time holds still while somebody is busy, so a driver that turned in circles would keep it from passing.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_run_whose_log_refuses_what_must_follow_is_given_back_and_can_still_be_cancelled() {
-    let world = World::new(&On::Memory).await;
-    let run = world.start(GATED).await;
-    world.stage.entered_at_least(1).await;
-    // No pause, no such timer: it changes nothing, and keeps the timer from firing when there is one.
-    let fired = TimerFired { timer_id: "drain.1".to_owned(), due_at: world.time.now() };
-    world.decide_behind_the_engine(&run, fired).await;
-    world.signal(&run, "s1", Command::Pause { mode: PauseMode::Drain }).await;
-    world.until(&run, "the pause", |event| matches!(event.body, Body::RunPaused(_))).await;
-    world.pass(10 * 60 * 1000).await;
-    world.put_aside().await;
-    let log = world.log(&run).await;
-    assert!(!log.contains(&"RunDrained".to_owned()), "{log:?}");
-    world.signal(&run, "s2", Command::Cancel).await;
-    assert_eq!(world.ended(&run).await, RunStatus::Cancelled);
 }

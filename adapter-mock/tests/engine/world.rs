@@ -8,12 +8,12 @@ use adapter_mock::{Faults, InProcess, Options, Recover, VirtualTime};
 use async_trait::async_trait;
 use engine_core::event::run::{RunContext, RunQueued};
 use engine_core::event::step::StepError;
-use engine_core::event::{Body, Draft, Event, Kind};
+use engine_core::event::{Body, Event};
 use engine_core::failure::FailureClass;
 use engine_core::hash::canonical_json;
 use engine_core::machine::RunStatus;
 use engine_core::plan::CompiledPlan;
-use engine_core::port::store::{AppendAs, AppendRequest, Appended, CreateRequest, ReadRequest};
+use engine_core::port::store::{CreateRequest, ReadRequest};
 use engine_core::port::{
     Clock, Engine, HandlerOutput, HandlerResult, SignalRequest, StartRequest, StateStore, StepContext,
     StepHandler, Timekeeper,
@@ -223,29 +223,6 @@ impl World {
     /// Leaves a signal in the store, as a process without an engine does.
     pub(crate) async fn submit(&self, run_id: &RunId, id: &str, command: Command) {
         self.store.submit(&self.tenant_id, run_id, signal(id, command)).await.expect("kept");
-    }
-
-    /// Writes a decision into the log that the run's driver did not make.
-    pub(crate) async fn decide_behind_the_engine(&self, run_id: &RunId, body: impl Into<Body>) {
-        let request =
-            ReadRequest { tenant_id: self.tenant_id.clone(), run_id: run_id.clone(), after: 0, limit: 1000 };
-        let events = self.store.read(request).await.expect("a log");
-        let decisions = events.iter().filter(|event| event.body.kind() == Kind::Decision).count();
-        let append_as = AppendAs::Decision {
-            expected: decisions as u64,
-            nothing_after: None,
-            folded_through: events.last().map_or(0, |event| event.run_seq),
-        };
-        let request = AppendRequest {
-            tenant_id: self.tenant_id.clone(),
-            run_id: run_id.clone(),
-            drafts: vec![Draft::run(body)],
-            emitted_by: "somebody".into(),
-            append_as,
-            fence: None,
-        };
-        let appended = self.store.append(request).await.expect("appended");
-        assert!(matches!(appended, Appended::Stored(_)), "{appended:?}");
     }
 
     /// Follows a log until an event is met.

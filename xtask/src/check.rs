@@ -16,12 +16,12 @@ const PROPERTY_CASES: &str = "1024";
 /// need.
 pub(crate) fn test(workspace: &Workspace) -> Result<()> {
     let servers = TestServers::start()?;
-    for benchmark in &workspace.benchmarks {
-        let once = External::cargo("test")
-            .args(["--package", &benchmark.package, "--bench", &benchmark.name])
-            .on_failure("the benchmark must run once without panicking");
-        servers.offer(once).run()?;
-    }
+    // All of the workspace at once: a package by itself has other features, and so builds its dependencies anew.
+    let once = External::cargo("test")
+        .arg("--workspace")
+        .args(workspace.benchmarks.iter().flat_map(|benchmark| ["--bench", &benchmark.name]))
+        .on_failure("each benchmark must run once without panicking");
+    servers.offer(once).run()?;
     // Last, so that the output ends with its results.
     let mut tests = External::cargo("test").arg("--workspace");
     if std::env::var_os("PROPTEST_CASES").is_none() {

@@ -95,12 +95,12 @@ async fn a_signal_from_another_process_is_decided(world: &World) -> Outcome {
 }
 
 /// Writes into the log of a run that nobody drives.
-async fn write(world: &World, run: &TestRun, draft: Draft, append_as: AppendAs) -> Outcome {
+async fn write(world: &World, run: &TestRun, author: &str, draft: Draft, append_as: AppendAs) -> Outcome {
     let request = AppendRequest {
         tenant_id: world.client().scope().tenant_id.clone(),
         run_id: run.run_id.clone(),
         drafts: vec![draft],
-        emitted_by: "conformance".into(),
+        emitted_by: author.into(),
         append_as,
         fence: None,
     };
@@ -115,9 +115,11 @@ async fn a_pause_behind_a_failure_that_nobody_had_seen_holds_it(world: &World) -
     world.kill().await?;
     let seen = run.events().await?;
     // A worker told of the failure, and a driver paused that had not heard of it; then both were gone.
-    let error = StepError::new(FailureClass::Permanent, "Other", "it failed");
+    let worker = run.until_step(EventType::StepStarted, "b").await?.emitted_by;
+    let error = StepError::new(FailureClass::Permanent, "WORKER_LOST", "its worker was lost too often");
     let failed = StepFailed { error, tries: 1, losses: 0, manual: None };
-    write(world, &run, Draft::step(Subject::new(StepId::new("b")?, 1), failed), AppendAs::Worker).await?;
+    let failed = Draft::step(Subject::new(StepId::new("b")?, 1), failed);
+    write(world, &run, &worker, failed, AppendAs::Worker).await?;
     let paused = RunPaused {
         pause_number: 1,
         cause: PauseCause::Signal,
@@ -130,7 +132,7 @@ async fn a_pause_behind_a_failure_that_nobody_had_seen_holds_it(world: &World) -
     let decisions = seen.iter().filter(|event| event.body.kind() == Kind::Decision).count() as u64;
     let folded_through = seen.len() as u64;
     let append_as = AppendAs::Decision { expected: decisions, nothing_after: None, folded_through };
-    write(world, &run, Draft::run(paused), append_as).await?;
+    write(world, &run, "conformance", Draft::run(paused), append_as).await?;
     world.restart().await?;
     run.until(EventType::RunDrained).await?;
     let ended = |event: &Event| client::read::ends_a_run(event);

@@ -139,7 +139,8 @@ steps:
 ";
     let run = world.start(plan).await?;
     world.at_gate("g", 1).await?;
-    // Somebody who took the attempt for lost has done it too, and was faster.
+    // Another try of the same worker, which it took for lost, was faster.
+    let worker = run.until_step(EventType::StepStarted, "a").await?.emitted_by;
     let output = StepOutput { value: Some(json!("theirs")), ..StepOutput::default() };
     let request = AppendRequest {
         tenant_id: world.client().scope().tenant_id.clone(),
@@ -148,7 +149,7 @@ steps:
             Subject::new(engine_core::StepId::new("a")?, 1),
             StepCompleted { output, artifacts: Vec::new(), manual: None },
         )],
-        emitted_by: "conformance".into(),
+        emitted_by: worker,
         append_as: AppendAs::Worker,
         fence: None,
     };

@@ -35,7 +35,7 @@ fn engine_and_model_come_to_the_same() {
         done = (done.0 + one.cases, done.1 + one.events, done.2 + one.signals);
     }
     let seconds = began.elapsed().as_secs_f64();
-    println!(
+    eprintln!(
         "{} draws, {} events, {} signals in {seconds:.1} s: {:.0} draws/s",
         done.0,
         done.1,

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use engine_core::Code;
 use engine_core::decider::Run;
-use engine_core::event::step::{StepCompleted, StepOutput};
+use engine_core::event::step::{StepError, StepFailed};
 use engine_core::event::{Draft, Event, EventType, Subject, schema};
+use engine_core::failure::FailureClass;
 use engine_core::machine::{RunStatus, StepStatus};
 use engine_core::port::store::{AppendAs, AppendRequest};
 use serde_json::{Value, json};
@@ -134,29 +135,27 @@ async fn what_the_store_returned_counts(world: &World) -> Outcome {
 id: overtaken
 version: 1.0.0
 steps:
-  - {id: a, handler: script, with: {gate: g, value: ours}}
-  - {id: b, handler: script, dependsOn: [a], with: {note: '${ steps.a.output }'}}
+  - {id: a, handler: script, with: {gate: g}}
+  - {id: b, handler: script, dependsOn: [a]}
 ";
     let run = world.start(plan).await?;
     world.at_gate("g", 1).await?;
-    // Another try of the same worker, which it took for lost, was faster.
+    // Its worker had given it up, and said so before the handler came back.
     let worker = run.until_step(EventType::StepStarted, "a").await?.emitted_by;
-    let output = StepOutput { value: Some(json!("theirs")), ..StepOutput::default() };
+    let error = StepError::new(FailureClass::Timeout, "TIMEOUT", "it took too long");
+    let failed = StepFailed { error, tries: 3, losses: 0, manual: None };
     let request = AppendRequest {
         tenant_id: world.client().scope().tenant_id.clone(),
         run_id: run.run_id.clone(),
-        drafts: vec![Draft::step(
-            Subject::new(engine_core::StepId::new("a")?, 1),
-            StepCompleted { output, artifacts: Vec::new(), manual: None },
-        )],
+        drafts: vec![Draft::step(Subject::new(engine_core::StepId::new("a")?, 1), failed)],
         emitted_by: worker,
         append_as: AppendAs::Worker,
         fence: None,
     };
     world.subject().store.append(request).await?;
     world.open_gate("g");
-    run.ends(RunStatus::Completed).await?;
-    ensure_eq!(world.visits_of("b")[0].input["note"], "theirs", "what the next step is given");
-    ensure_eq!(run.count(EventType::StepCompleted).await?, 2, "the ends");
+    run.ends(RunStatus::Failed).await?;
+    ensure_eq!(world.visits_of("b").len(), 0, "the calls of what depends on it");
+    ensure_eq!(run.count(EventType::StepCompleted).await?, 0, "the ends that were not stored");
     Ok(())
 }

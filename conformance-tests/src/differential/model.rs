@@ -85,7 +85,7 @@ impl Model {
             scripts.insert(step.id.clone(), of);
         }
         let context = RunContext {
-            tenant_id: TenantId::new(crate::world::TENANT).map_err(told)?,
+            tenant_id: TenantId::new(crate::world::TENANT).map_err(|error| error.to_string())?,
             project_id: "conformance".to_owned(),
             environment_id: "test".to_owned(),
             triggered_by: Some(crate::world::ACTOR.to_owned()),
@@ -95,7 +95,8 @@ impl Model {
             capabilities: FrozenCapabilities { immediate_pause: true, fail_fast_cancel: true },
             ..RunQueued::of(&plan, context, "model")
         };
-        let names = Names { run_id: RunId::new("model").map_err(told)?, by: Arc::from("model") };
+        let names =
+            Names { run_id: RunId::new("model").map_err(|error| error.to_string())?, by: Arc::from("model") };
         let mut model = Self {
             run: Run::new(Arc::clone(&plan)),
             plan,
@@ -176,7 +177,7 @@ impl Model {
     /// When the decider breaks.
     pub fn ask(&mut self, command: Command) -> Result<Option<String>, Wrong> {
         self.signals += 1;
-        let signal_id = SignalId::new(format!("s{}", self.signals)).map_err(told)?;
+        let signal_id = SignalId::new(format!("s{}", self.signals)).map_err(|error| error.to_string())?;
         let actor = crate::world::ACTOR.to_owned();
         let signal = Signal { signal_id: signal_id.clone(), actor, reason: None, command };
         let before = self.log.len();
@@ -453,8 +454,4 @@ fn failure(lines: &Lines, calls: u32) -> Option<StepError> {
     let fail = lines.fail.as_ref().filter(|fail| fail.times.is_none_or(|times| calls <= times))?;
     let class = fail.class.clone().unwrap_or(FailureClass::Transient);
     Some(StepError::new(class, &fail.code, "as the script says"))
-}
-
-fn told(error: engine_core::Error) -> Wrong {
-    error.to_string()
 }

@@ -30,7 +30,7 @@ impl Script {
     async fn follow(&self, lines: &Lines, entered: &Entered, context: &StepContext) -> HandlerResult {
         for (number, done) in lines.progress.iter().enumerate() {
             if let Some(millis) = lines.progress_every_ms.filter(|_| number > 0) {
-                self.wait(millis, lines, context).await?;
+                self.wait(millis, lines, entered, context).await?;
             }
             context.progress(*done);
         }
@@ -54,11 +54,11 @@ impl Script {
         }
         if let Some(gate) = &lines.gate {
             entered.at_gate(gate);
-            self.wait_at(gate, lines, context).await?;
+            self.wait_at(gate, lines, entered, context).await?;
             entered.through(gate);
         }
         if let Some(millis) = lines.wait_ms {
-            self.wait(millis, lines, context).await?;
+            self.wait(millis, lines, entered, context).await?;
         }
         let calls = self.stage.calls(entered.number);
         if calls <= lines.die {
@@ -98,23 +98,34 @@ impl Script {
     }
 
     /// Waits so long by the subject's clock.
-    async fn wait(&self, millis: u64, lines: &Lines, context: &StepContext) -> Result<(), StepError> {
+    async fn wait(
+        &self,
+        millis: u64,
+        lines: &Lines,
+        entered: &Entered,
+        context: &StepContext,
+    ) -> Result<(), StepError> {
         let until = self.time.now().plus_millis(millis);
-        let mut kills = self.stage.kills();
         tokio::select! {
             () = self.time.sleep_until(until) => Ok(()),
             () = context.cancellation.cancelled(), if !lines.deaf => Err(asked_to_stop()),
-            _ = kills.changed() => Err(gone()),
+            () = entered.killed() => Err(gone()),
         }
     }
 
     /// Waits at a gate. In virtual time the wait is work, for which time stands still, but for the spans that a case
     /// lets pass.
-    async fn wait_at(&self, gate: &str, lines: &Lines, context: &StepContext) -> Result<(), StepError> {
+    async fn wait_at(
+        &self,
+        gate: &str,
+        lines: &Lines,
+        entered: &Entered,
+        context: &StepContext,
+    ) -> Result<(), StepError> {
         let gate = self.stage.gate(gate);
         let opened = gate.acquire();
         tokio::pin!(opened);
-        let (mut passing, mut kills) = (self.stage.passing(), self.stage.kills());
+        let mut passing = self.stage.passing();
         loop {
             let until = *passing.borrow_and_update();
             let asleep = async {
@@ -125,7 +136,7 @@ impl Script {
             };
             tokio::select! {
                 biased;
-                _ = kills.changed() => return Err(gone()),
+                () = entered.killed() => return Err(gone()),
                 () = context.cancellation.cancelled(), if !lines.deaf => return Err(asked_to_stop()),
                 opened = &mut opened => {
                     // One permit, one step: it is not given back.

@@ -64,6 +64,8 @@ impl Stage {
         handler: &str,
         input: &Value,
     ) -> Entered {
+        // Before anybody sees it here: a kill that follows on that must not be missed.
+        let kills = self.kills.subscribe();
         let record = match self.store.get() {
             Some(store) => store.identify(&context.run_id).await.ok(),
             None => None,
@@ -88,7 +90,7 @@ impl Stage {
             left: None,
         };
         let number = self.recorder.enter(visit);
-        Entered { stage: Arc::clone(self), number, left: false }
+        Entered { stage: Arc::clone(self), number, left: false, kills }
     }
 
     /// How often an attempt has lost its worker so far.
@@ -176,10 +178,6 @@ impl Stage {
         self.passing.subscribe()
     }
 
-    pub(super) fn kills(&self) -> watch::Receiver<u32> {
-        self.kills.subscribe()
-    }
-
     /// Lets `count` steps through a gate, now or when they come.
     pub(crate) fn open(&self, gate: &str, count: usize) {
         self.recorder.note(Item::Opened { gate: gate.to_owned(), count });
@@ -211,9 +209,15 @@ pub(super) struct Entered {
     stage: Arc<Stage>,
     pub(super) number: usize,
     left: bool,
+    kills: watch::Receiver<u32>,
 }
 
 impl Entered {
+    /// Returns when everything was killed since it entered.
+    pub(super) async fn killed(&self) {
+        let _ = self.kills.clone().changed().await;
+    }
+
     pub(super) fn at_gate(&self, gate: &str) {
         self.stage.recorder.note(Item::AtGate { visit: self.number, gate: gate.to_owned() });
     }

@@ -35,13 +35,16 @@ pub struct EngineEntry {
 
 type Connecting = BoxFuture<'static, Result<Arc<dyn Engine>>>;
 
+/// Makes what has an engine tested, on stores that a URL names.
+#[cfg(feature = "conformance")]
+type MakeHarness = fn(&str) -> Result<Arc<dyn Harness>>;
+
 #[derive(Clone, Copy)]
 struct Adapter {
     connect: fn(Arc<dyn StateStore>, &Config) -> Connecting,
     serve: fn(Worker, &Config, Serving) -> BoxFuture<'static, Result<Served>>,
-    /// What has it tested, on stores that a URL names.
     #[cfg(feature = "conformance")]
-    harness: Option<fn(&str) -> Result<Arc<dyn Harness>>>,
+    harness: Option<MakeHarness>,
 }
 
 impl Debug for Adapter {

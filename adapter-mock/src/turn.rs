@@ -95,7 +95,11 @@ impl Turn {
 
     /// How it is appended.
     pub(crate) fn append_as(&self) -> AppendAs {
-        if !self.drafts.iter().any(|draft| draft.body.kind() == Kind::Decision) {
+        // A start that follows from an end must not be stored without it: the attempt may have ended otherwise.
+        let ends = |draft: &Draft| matches!(draft.body, Body::StepCompleted(_) | Body::StepFailed(_));
+        let follows = self.drafts.iter().any(|draft| matches!(draft.body, Body::StepStarted(_)))
+            && self.drafts.iter().any(ends);
+        if !follows && !self.drafts.iter().any(|draft| draft.body.kind() == Kind::Decision) {
             return AppendAs::Worker;
         }
         // The end of a failed run names places in the log (RUN-26, RUN-27), and those of this turn are only thought:

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::store::{Log, completed, started};
 use crate::case::cases;
 use crate::world::run::json as written;
-use crate::{Outcome, Stop, World, ensure, ensure_eq};
+use crate::{Outcome, Stop, TestRun, World, ensure, ensure_eq};
 
 cases!("events", Store;
     no_time_decides_the_order => ["EVENT-8"],
@@ -22,6 +22,7 @@ cases!("events", Store;
     every_type_has_a_schema_of_open_objects => ["EVENT-4"],
     an_unknown_major_version_is_left_alone => ["VERSION-11"],
     what_the_store_returned_counts => ["STORE-7"],
+    nothing_begins_on_an_end_that_was_not_stored => ["STORE-7"],
 );
 
 async fn no_time_decides_the_order(world: &World) -> Outcome {
@@ -134,28 +135,55 @@ async fn what_the_store_returned_counts(world: &World) -> Outcome {
     let plan = "
 id: overtaken
 version: 1.0.0
+mode: graph
 steps:
-  - {id: a, handler: script, with: {gate: g}}
+  - {id: a, handler: script, with: {gate: a}}
+  - {id: b, handler: script, with: {gate: b}}
+";
+    let run = world.start(plan).await?;
+    world.at_gate("a", 1).await?;
+    world.at_gate("b", 1).await?;
+    given_up(world, &run, "a").await?;
+    world.open_gate("a");
+    // Until whoever drives has heard of it, and of nothing else.
+    world.pass(1_000).await?;
+    world.open_gate("b");
+    run.ends(RunStatus::Failed).await?;
+    ensure_eq!(run.count(EventType::StepCompleted).await?, 1, "the ends that were stored");
+    Ok(())
+}
+
+async fn nothing_begins_on_an_end_that_was_not_stored(world: &World) -> Outcome {
+    let plan = "
+id: overtaken-in-a-row
+version: 1.0.0
+steps:
+  - {id: a, handler: script, with: {gate: a}}
   - {id: b, handler: script, dependsOn: [a]}
 ";
     let run = world.start(plan).await?;
-    world.at_gate("g", 1).await?;
-    // Its worker had given it up, and said so before the handler came back.
-    let worker = run.until_step(EventType::StepStarted, "a").await?.emitted_by;
+    world.at_gate("a", 1).await?;
+    given_up(world, &run, "a").await?;
+    world.open_gate("a");
+    run.ends(RunStatus::Failed).await?;
+    ensure_eq!(world.visits_of("b").len(), 0, "the calls of what depends on it");
+    ensure_eq!(run.count(EventType::StepCompleted).await?, 0, "the ends that were not stored");
+    Ok(())
+}
+
+/// The worker of a step gives it up, and says so before its handler comes back.
+async fn given_up(world: &World, run: &TestRun, step: &str) -> Outcome {
+    let worker = run.until_step(EventType::StepStarted, step).await?.emitted_by;
     let error = StepError::new(FailureClass::Timeout, "TIMEOUT", "it took too long");
     let failed = StepFailed { error, tries: 3, losses: 0, manual: None };
     let request = AppendRequest {
         tenant_id: world.client().scope().tenant_id.clone(),
         run_id: run.run_id.clone(),
-        drafts: vec![Draft::step(Subject::new(engine_core::StepId::new("a")?, 1), failed)],
+        drafts: vec![Draft::step(Subject::new(engine_core::StepId::new(step)?, 1), failed)],
         emitted_by: worker,
         append_as: AppendAs::Worker,
         fence: None,
     };
     world.subject().store.append(request).await?;
-    world.open_gate("g");
-    run.ends(RunStatus::Failed).await?;
-    ensure_eq!(world.visits_of("b").len(), 0, "the calls of what depends on it");
-    ensure_eq!(run.count(EventType::StepCompleted).await?, 0, "the ends that were not stored");
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use engine_core::decider::{AttemptRef, CompensationTask, Stimulus};
-use engine_core::event::{Body, Draft, Kind, Seal};
+use engine_core::event::{Draft, Seal};
 use engine_core::port::store::AppendAs;
 use engine_core::{Result, SignalId, Timestamp};
 use worker::{History, ReadyStep};
@@ -95,24 +95,7 @@ impl Turn {
 
     /// How it is appended.
     pub(crate) fn append_as(&self) -> AppendAs {
-        // A start that follows from an end must not be stored without it: the attempt may have ended otherwise.
-        let ends = |draft: &Draft| matches!(draft.body, Body::StepCompleted(_) | Body::StepFailed(_));
-        let follows = self.drafts.iter().any(|draft| matches!(draft.body, Body::StepStarted(_)))
-            && self.drafts.iter().any(ends);
-        if !follows && !self.drafts.iter().any(|draft| draft.body.kind() == Kind::Decision) {
-            return AppendAs::Worker;
-        }
-        // The end of a failed run names places in the log (RUN-26, RUN-27), and those of this turn are only thought:
-        // somebody who writes beside, as audit does, would move them.
-        let latest_view = self
-            .drafts
-            .iter()
-            .any(|draft| matches!(draft.body, Body::SignalAccepted(_) | Body::RunFailed(_)));
-        AppendAs::Decision {
-            expected: self.expected,
-            nothing_after: latest_view.then_some(self.folded_through),
-            folded_through: self.folded_through,
-        }
+        AppendAs::on(self.expected, self.folded_through, &self.drafts)
     }
 
     /// Where the first of its events stands when nobody else has written.

@@ -98,18 +98,31 @@ pub enum AppendAs {
 }
 
 impl AppendAs {
-    /// How what `run` decided is appended: decisions all or nothing, and the effects of a signal only on the latest
-    /// view; a refusal and what workers tell stand alone.
+    /// How what `run` decided is appended, see [`AppendAs::on`].
     #[must_use]
     pub fn of(run: &Run, drafts: &[Draft]) -> Self {
-        if !drafts.iter().any(|draft| draft.body.kind() == Kind::Decision) {
+        Self::on(run.state().decisions(), run.state().folded_through(), drafts)
+    }
+
+    /// How what was decided on a view is appended, by whoever had folded so many decisions, through that place.
+    ///
+    /// Decisions are all or nothing, and so is a start with the end that it follows from: the attempt may have ended
+    /// otherwise. The effects of a signal need the latest view, and so does the end of a failed run, which names places in
+    /// the log (RUN-26, RUN-27). A refusal and what workers tell stand alone.
+    #[must_use]
+    pub fn on(decisions: u64, folded_through: u64, drafts: &[Draft]) -> Self {
+        let mut after_an_end = drafts
+            .iter()
+            .skip_while(|draft| !matches!(draft.body, Body::StepCompleted(_) | Body::StepFailed(_)));
+        let follows = after_an_end.any(|draft| matches!(draft.body, Body::StepStarted(_)));
+        if !follows && !drafts.iter().any(|draft| draft.body.kind() == Kind::Decision) {
             return Self::Worker;
         }
-        let of_a_signal = drafts.iter().any(|draft| matches!(draft.body, Body::SignalAccepted(_)));
-        let folded_through = run.state().folded_through();
+        let on_the_latest =
+            drafts.iter().any(|draft| matches!(draft.body, Body::SignalAccepted(_) | Body::RunFailed(_)));
         Self::Decision {
-            expected: run.state().decisions(),
-            nothing_after: of_a_signal.then_some(folded_through),
+            expected: decisions,
+            nothing_after: on_the_latest.then_some(folded_through),
             folded_through,
         }
     }

@@ -48,15 +48,17 @@ pub(crate) fn follow(
 ) -> BoxStream<'static, Result<Event>> {
     request.limit = request.limit.clamp(1, page::EVENTS);
     // Subscribed before the first read: what is stored between the two wakes the tail.
-    let news = wakeups.tail(&request.run_id);
+    let (news, last) = wakeups.tail(&request.tenant_id, &request.run_id);
+    // The first page is where a run that is not there, or another tenant's, is refused: it is read, unless the run is
+    // known and has nothing to read yet.
+    let must_read = last.is_none_or(|last| last > request.after);
     let tail = Tail { request, read, news, page: VecDeque::new() };
-    Box::pin(futures_util::stream::try_unfold((tail, true), |(mut tail, mut must_read)| async move {
+    Box::pin(futures_util::stream::try_unfold((tail, must_read), |(mut tail, mut must_read)| async move {
         loop {
             if let Some(event) = tail.page.pop_front() {
                 tail.request.after = event.run_seq;
                 return Ok(Some((event, (tail, must_read))));
             }
-            // The first page is always read: that is where a run that is not there, or another tenant's, is refused.
             if must_read {
                 tail.news.mark_unchanged();
                 tail.page = tail.next_page().await?;

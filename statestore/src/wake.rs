@@ -6,9 +6,10 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
-use engine_core::RunId;
 use engine_core::event::Event;
+use engine_core::{RunId, TenantId};
 use futures_core::stream::BoxStream;
 use tokio::sync::{Notify, watch};
 
@@ -17,6 +18,10 @@ pub(crate) const ANYWHERE: u64 = u64::MAX;
 
 /// The most events of a run that are kept for who follows it; whoever is further behind reads the store.
 const RECENT: usize = 64;
+
+/// How many runs that were just made are remembered, and for how long: who makes a run often follows it at once.
+const MADE: usize = 1024;
+const JUST: Duration = Duration::from_secs(1);
 
 /// What is new in the log of a run.
 #[derive(Debug)]
@@ -67,6 +72,16 @@ struct Waiting {
     /// Runs that somebody follows.
     tails: HashMap<RunId, watch::Sender<News>>,
     arrivals: Vec<Weak<Arrivals>>,
+    /// Runs that this process made just now.
+    made: HashMap<RunId, Made>,
+}
+
+#[derive(Debug)]
+struct Made {
+    tenant_id: TenantId,
+    /// Up to which place there may be events.
+    told: u64,
+    at: Instant,
 }
 
 impl Waiting {
@@ -88,12 +103,31 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Wakeups {
-    /// Waits for events of a run from now on.
-    pub(crate) fn tail(&self, run_id: &RunId) -> watch::Receiver<News> {
+    /// Waits for events of a run from now on. Of a run that this process made for the tenant just now it is known that it
+    /// is there, and up to which place it goes.
+    pub(crate) fn tail(&self, tenant_id: &TenantId, run_id: &RunId) -> (watch::Receiver<News>, Option<u64>) {
         let mut waiting = lock(&self.waiting);
         waiting.prune();
+        let made = waiting.made.remove(run_id);
+        let known = made.filter(|made| made.tenant_id == *tenant_id && made.at.elapsed() < JUST);
         let new = || watch::Sender::new(News::nothing_known());
-        waiting.tails.entry(run_id.clone()).or_insert_with(new).subscribe()
+        let news = waiting.tails.entry(run_id.clone()).or_insert_with(new).subscribe();
+        (news, known.map(|made| made.told))
+    }
+
+    /// This process has made a run, durably; so far it has one event.
+    pub(crate) fn made(&self, tenant_id: &TenantId, run_id: &RunId) {
+        let mut waiting = lock(&self.waiting);
+        if waiting.made.len() >= MADE {
+            waiting.made.clear();
+        }
+        let made = Made { tenant_id: tenant_id.clone(), told: 1, at: Instant::now() };
+        waiting.made.insert(run_id.clone(), made);
+    }
+
+    /// Runs may be gone.
+    pub(crate) fn deleted(&self) {
+        lock(&self.waiting).made.clear();
     }
 
     /// Waits for signals from now on.
@@ -130,13 +164,16 @@ impl Wakeups {
     /// These runs have events up to these places. Nobody is woken for a place that was told of before: who stores tells,
     /// and so does who looks for what others store.
     pub(crate) fn stored<'a>(&self, runs: impl IntoIterator<Item = (&'a RunId, u64)>) {
-        let waiting = lock(&self.waiting);
-        if waiting.tails.is_empty() {
+        let mut waiting = lock(&self.waiting);
+        if waiting.tails.is_empty() && waiting.made.is_empty() {
             return;
         }
         for (run_id, last) in runs {
             if let Some(sender) = waiting.tails.get(run_id) {
                 sender.send_if_modified(|news| news.note(last));
+            }
+            if let Some(made) = waiting.made.get_mut(run_id) {
+                made.told = made.told.max(last);
             }
         }
     }
@@ -170,7 +207,9 @@ impl Wakeups {
 
     /// Anything may have happened: everybody who waits for events looks.
     pub(crate) fn everybody(&self) {
-        for sender in lock(&self.waiting).tails.values() {
+        let mut waiting = lock(&self.waiting);
+        waiting.made.clear();
+        for sender in waiting.tails.values() {
             sender.send_modify(|news| news.told = ANYWHERE);
         }
     }
@@ -185,10 +224,14 @@ mod tests {
         RunId::new(id).unwrap()
     }
 
+    fn tenant(id: &str) -> TenantId {
+        TenantId::new(id).unwrap()
+    }
+
     #[tokio::test]
     async fn a_tail_is_woken_for_its_run_and_no_other() {
         let wakeups = Wakeups::default();
-        let mut tail = wakeups.tail(&run("a"));
+        let (mut tail, _) = wakeups.tail(&tenant("t"), &run("a"));
         wakeups.stored([(&run("b"), 1)]);
         assert!(tail.changed().now_or_never().is_none());
         wakeups.stored([(&run("a"), 1)]);
@@ -199,6 +242,27 @@ mod tests {
         assert!(tail.changed().now_or_never().is_some());
         wakeups.everybody();
         assert!(tail.changed().now_or_never().is_some());
+    }
+
+    #[test]
+    fn how_far_a_run_goes_is_known_to_who_made_it_once() {
+        let wakeups = Wakeups::default();
+        let known = |tenant_id: &str| wakeups.tail(&tenant(tenant_id), &run("a")).1;
+        assert_eq!(known("t"), None, "nobody made it");
+        wakeups.made(&tenant("t"), &run("a"));
+        assert_eq!(known("t"), Some(1));
+        assert_eq!(known("t"), None, "that is for who comes first");
+        wakeups.made(&tenant("t"), &run("a"));
+        wakeups.stored([(&run("a"), 3)]);
+        wakeups.stored([(&run("a"), 2)]);
+        assert_eq!(known("t"), Some(3), "however late the older place is told");
+        wakeups.made(&tenant("t"), &run("a"));
+        assert_eq!(known("other"), None, "it is not theirs");
+        for lost in [Wakeups::everybody, Wakeups::deleted] {
+            wakeups.made(&tenant("t"), &run("a"));
+            lost(&wakeups);
+            assert_eq!(known("t"), None);
+        }
     }
 
     #[tokio::test]
@@ -219,7 +283,7 @@ mod tests {
     #[test]
     fn who_has_gone_is_forgotten() {
         let wakeups = Wakeups::default();
-        let tail = wakeups.tail(&run("a"));
+        let tail = wakeups.tail(&tenant("t"), &run("a"));
         let arrivals = wakeups.arrivals();
         assert!(wakeups.anybody());
         drop((tail, arrivals));

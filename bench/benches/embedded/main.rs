@@ -7,7 +7,8 @@
 //! - [`ceiling`]: the same database without an engine: a loop that commits one row at a time, and a loop in which as many
 //!   writers share group commits of one row a step. No run can be faster than one commit a step allows.
 //!
-//! Run with `cargo xtask bench embedded`; the last line is the figures as JSON. Without arguments (`cargo test`)
+//! Run with `cargo xtask bench embedded`; the last line is the figures as JSON. Words after `--bench` choose what is
+//! measured: every one must be part of its name (`postgres "W1 50"`). Without arguments (`cargo test`)
 //! everything runs once with small numbers.
 
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark")]
@@ -20,6 +21,10 @@ use serde_json::{Map, Value, json};
 
 use load::Shape;
 use place::Place;
+
+/// As in the program `drivetrain`.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[derive(Debug, Default)]
 struct Report {
@@ -59,10 +64,11 @@ async fn main() {
     let folder = tempfile::tempdir().unwrap();
     let mut report = Report::default();
     for place in Place::all(folder.path()) {
-        if !chosen.is_empty() && !chosen.iter().any(|name| place.name.contains(name.as_str())) {
-            continue;
-        }
         for shape in [Shape::W1 { at_once: 1 }, Shape::W1 { at_once: 50 }, Shape::W2 { at_once: 10 }] {
+            let name = format!("{}, {shape}", place.name);
+            if !chosen.iter().all(|part| name.contains(part.as_str())) {
+                continue;
+            }
             measure(&place, shape, rounds, steps, &mut report).await;
         }
     }

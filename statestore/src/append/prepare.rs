@@ -225,6 +225,11 @@ impl PreparedRun {
         })
     }
 
+    /// Who owns it.
+    pub(crate) fn tenant_id(&self) -> &TenantId {
+        &self.tenant_id
+    }
+
     /// What makes it unique.
     pub(crate) fn identity(&self) -> (TenantId, Arc<str>) {
         (self.tenant_id.clone(), self.identity.clone())

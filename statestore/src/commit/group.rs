@@ -171,17 +171,21 @@ impl<D> Log<D> {
         Self { database, names: Names::default(), wakeups }
     }
 
-    /// Gives what was stored to those who follow the runs in this process: they need not read it.
+    /// Gives what was stored to those who follow the runs in this process, and tells of new runs: they need not read it.
     fn hand_out(&self, jobs: &[LogJob]) {
         for job in jobs {
-            let LogJob::Append(AppendJob { call, answer: Some(Ok(Appended::Stored(stored))), .. }) = job
-            else {
-                continue;
-            };
-            if call.bytes <= HANDED_OUT_BYTES && self.wakeups.is_followed(&call.run_id) {
-                let fresh = stored.iter().filter(|event| event.fresh);
-                let events = fresh.map(|stored| Arc::new(stored.event.clone())).collect();
-                self.wakeups.hand_out(&call.run_id, events);
+            match job {
+                LogJob::Append(AppendJob { call, answer: Some(Ok(Appended::Stored(stored))), .. })
+                    if call.bytes <= HANDED_OUT_BYTES && self.wakeups.is_followed(&call.run_id) =>
+                {
+                    let fresh = stored.iter().filter(|event| event.fresh);
+                    let events = fresh.map(|stored| Arc::new(stored.event.clone())).collect();
+                    self.wakeups.hand_out(&call.run_id, events);
+                }
+                LogJob::Create(CreateJob { run, answer: Some(Ok(created)), .. }) if created.fresh => {
+                    self.wakeups.made(run.tenant_id(), &created.run_id);
+                }
+                LogJob::Append(_) | LogJob::Create(_) => {}
             }
         }
     }

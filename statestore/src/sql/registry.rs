@@ -71,7 +71,9 @@ impl RunRegistry for Store {
     }
 
     async fn forget(&self, request: ForgetRequest) -> Result<Vec<RunId>> {
-        self.write_slowly(move |connection, _| Box::pin(forget(connection, request))).await
+        let gone = self.write_slowly(move |connection, _| Box::pin(forget(connection, request))).await?;
+        self.shared.wakeups.deleted();
+        Ok(gone)
     }
 }
 

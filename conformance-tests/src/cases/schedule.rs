@@ -140,7 +140,7 @@ steps:
 
 async fn a_step_waits_for_its_time(world: &World) -> Outcome {
     let _still = world.hold_time();
-    let at = world.now().plus_millis(800);
+    let at = world.now().plus_millis(5_000);
     let plan = format!(
         "id: appointed\nversion: 1.0.0\nmode: graph\nsteps:\n  - {{id: a, handler: script, schedule: {{at: '{at}'}}}}\n  \
          - {{id: past, handler: script, schedule: {{at: '2020-01-01T00:00:00.000Z'}}}}\n"
@@ -314,7 +314,7 @@ async fn a_run_in_time_is_not_touched(world: &World) -> Outcome {
     let plan = "
 id: timely
 version: 1.0.0
-limits: {runTimeoutMs: 900}
+limits: {runTimeoutMs: 6000}
 steps:
   - {id: a, handler: script, with: {waitMs: 200}}
   - {id: b, handler: script, with: {waitMs: 200}}
@@ -322,7 +322,7 @@ steps:
     let run = world.start(plan).await?;
     run.ends(RunStatus::Completed).await?;
     let before = run.events().await?;
-    world.pass(2_000).await?;
+    world.pass(8_000).await?;
     ensure_eq!(run.events().await?, before, "the log long after the time that it had");
     ensure_eq!(run.step("b").await?.status, StepStatus::Success, "its last step");
     Ok(())
@@ -349,7 +349,7 @@ async fn there_are_four_timers(world: &World) -> Outcome {
 id: timed
 version: 1.0.0
 mode: graph
-limits: {runTimeoutMs: 1000}
+limits: {runTimeoutMs: 4000}
 steps:
   - {id: late, handler: script, schedule: {delayMs: 300}, retry: {initialBackoffMs: 20}, with: {fail: {class: transient, times: 1}}}
   - {id: deaf, handler: script, with: {gate: g, deaf: true}}
@@ -358,7 +358,7 @@ steps:
     world.at_gate("g", 1).await?;
     world.pass(400).await?;
     run.until_step(EventType::StepCompleted, "late").await?;
-    world.pass(700).await?;
+    world.pass(3_700).await?;
     run.until_event("the timeout", |event| {
         event.body.event_type() == Some(EventType::TimerFired) && event.run_seq > 7
     })
@@ -372,7 +372,7 @@ steps:
         .map_err(|cause| crate::Stop::Fail(format!("emittedAt of a timer: {cause}")))?;
     for (fired, due, what) in [
         (&fired[0], began.plus_millis(300), "the step delay"),
-        (&fired[1], began.plus_millis(1_000), "the run timeout"),
+        (&fired[1], began.plus_millis(4_000), "the run timeout"),
         (&fired[2], asked_to_stop.plus_millis(5_000), "the cancel grace"),
     ] {
         ensure_eq!(fired["dueAt"], json!(due), "when {what} is due");

@@ -196,6 +196,12 @@ impl Stage {
         *self.kills.borrow()
     }
 
+    /// Tells of every kill, also of those that a script causes.
+    #[must_use]
+    pub fn kills(&self) -> watch::Receiver<u32> {
+        self.kills.subscribe()
+    }
+
     /// Ends every call that waits, as if its process were gone.
     pub fn kill(&self) {
         self.recorder.note(Item::Killed);

@@ -35,7 +35,7 @@ pub struct Delivery {
     pub released_by_driver: bool,
     /// Fires when the attempt must stop: the run is cancelled, or this worker shuts down.
     pub cancellation: CancellationToken,
-    /// Takes log lines and progress; review requests go into the log.
+    /// Takes log lines and progress. Review requests go into the log, and it hears of them once they stand there.
     pub observer: Option<Arc<dyn StepObserver>>,
 }
 

@@ -24,8 +24,12 @@ impl Reviews {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).front().cloned()
     }
 
-    pub(super) fn done(&self) {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+    /// The first stands in the log, or never will.
+    pub(super) fn done(&self, written: bool) {
+        let first = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        if let (Some((reason, context)), Some(listener), true) = (first, &self.listener, written) {
+            listener.review(&reason, context);
+        }
     }
 }
 

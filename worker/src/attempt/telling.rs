@@ -139,11 +139,12 @@ impl Visit {
     /// A request stays in the queue until it is written; writing one again changes nothing, for it has a number.
     pub(super) async fn tell_reviews(&mut self, reviews: &Reviews) {
         while let Some((reason, context)) = reviews.first() {
-            if let Err(error) = self.tell(Report::ReviewRequested { reason, context }).await {
+            let told = self.tell(Report::ReviewRequested { reason, context }).await;
+            if let Err(error) = &told {
                 tracing::warn!(run_id = %self.delivery.run_id, step_id = %self.delivery.step_id, %error,
                     "a request for review was not recorded");
             }
-            reviews.done();
+            reviews.done(told.is_ok());
         }
     }
 }

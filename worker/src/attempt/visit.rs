@@ -7,8 +7,9 @@ use engine_core::decider::{AttemptRef, Dispatched, Report};
 use engine_core::event::step::StepStarted;
 use engine_core::event::{Body, Event, EventType};
 use engine_core::machine::{RunStatus, StepStatus, StepSubstatus};
-use engine_core::port::store::ClaimRequest;
+use engine_core::port::store::{ClaimRequest, ReadRequest};
 use engine_core::{Code, Result, Timestamp};
+use futures_util::StreamExt as _;
 use tokio_util::sync::CancellationToken;
 
 use super::reviews::Reviews;
@@ -22,6 +23,9 @@ use crate::worker::Worker;
 
 /// How long a delivery that came early waits for its time.
 const MOMENT_MS: u64 = 1000;
+
+/// How long a delivery whose handler was cut off waits for the driver to say so.
+const CUT_OFF_MS: u64 = 5000;
 
 /// One delivery on its way.
 pub(super) struct Visit {
@@ -169,8 +173,9 @@ impl Visit {
             // What it did is done, whoever holds the claim now; the log takes one end.
             Some(report @ (Report::Completed(_) | Report::Waiting(_))) => self.record(report).await,
             _ if claim.is_lost() => Ok(Standing::GivenBack),
-            Some(Report::Cancelled) | None if stop.is_cancelled() => self.stopped().await,
+            Some(Report::Cancelled) if stop.is_cancelled() => self.stopped().await,
             Some(report) => self.record(report).await,
+            None if stop.is_cancelled() => self.cut_off().await,
             None => Ok(Standing::GivenBack),
         }
     }
@@ -186,6 +191,38 @@ impl Visit {
             Some(StepSubstatus::Cancelling) => self.record(Report::Cancelled).await,
             _ => Ok(Standing::GivenBack),
         }
+    }
+
+    /// The handler did not stop in time. That its time is over the run's driver says in the log (CANCEL-4); when nobody
+    /// does, the attempt is as good as lost.
+    async fn cut_off(&mut self) -> Result<Standing> {
+        let time = self.worker.time().clone();
+        let until = self.now().plus_millis(CUT_OFF_MS);
+        loop {
+            self.catch_up().await?;
+            if let Some(standing) = self.settled() {
+                return Ok(standing);
+            }
+            let view = self.history.run().attempt(self.delivery.step_id.as_str());
+            if view.and_then(|view| view.substatus) != Some(StepSubstatus::Cancelling) {
+                return Ok(Standing::GivenBack);
+            }
+            if self.now() >= until {
+                break;
+            }
+            let mut news = self.worker.shared.store.tail(ReadRequest {
+                tenant_id: self.delivery.tenant_id.clone(),
+                run_id: self.delivery.run_id.clone(),
+                after: self.history.run().state().watermark(),
+                limit: 1,
+            });
+            tokio::select! {
+                _ = news.next() => {}
+                () = time.alarm(until) => {}
+            }
+        }
+        let message = "its handler did not stop and was cut off".to_owned();
+        self.record(Report::WorkerLost { message }).await
     }
 
     /// Whether the last that the log tells of the attempt is that somebody runs it. We hold the claim, so nobody does.

@@ -29,6 +29,10 @@ use worker::{Handlers, Worker};
 
 use place::{Place, keep_plan, queued, tenant};
 
+/// As in the program `drivetrain`.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const PLAN: &str = "
 id: waiting
 version: 1.0.0

@@ -19,6 +19,10 @@ mod reading;
 
 use serde_json::{Map, Value, json};
 
+/// As in the program `drivetrain`.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// How much of everything.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scale {

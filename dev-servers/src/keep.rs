@@ -13,7 +13,7 @@ use anyhow::{Context as _, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use crate::process::{Signal, poll, runs_with, send};
-use crate::{place, postgres};
+use crate::{place, postgres, temporal};
 
 /// How long a server may take to end.
 const END_LIMIT: Duration = Duration::from_secs(60);
@@ -23,17 +23,20 @@ const END_LIMIT: Duration = Duration::from_secs(60);
 pub enum ServerKind {
     /// Postgres.
     Postgres,
+    /// Temporal's development server, with its web page.
+    Temporal,
 }
 
 impl ServerKind {
     /// Every kind.
-    pub const ALL: [Self; 1] = [Self::Postgres];
+    pub const ALL: [Self; 2] = [Self::Postgres, Self::Temporal];
 
     /// The name that people use.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Postgres => "postgres",
+            Self::Temporal => "temporal",
         }
     }
 }
@@ -106,20 +109,23 @@ impl Keeper {
                 }
                 let directory = match kind {
                     ServerKind::Postgres => postgres::kept::directory(&self.folder)?,
+                    ServerKind::Temporal => temporal::kept::directory(&self.folder)?,
                 };
                 let record = Record { directory, process: None, port: None };
                 self.write(kind, &record)?;
                 record
             }
         };
-        let started = match kind {
-            ServerKind::Postgres => postgres::kept::until_ready(&record).and_then(|ready| {
-                if ready {
-                    return Ok(());
-                }
-                postgres::kept::start(&mut record, &mut |record| self.write(kind, record))
-            }),
+        let ready = match kind {
+            ServerKind::Postgres => postgres::kept::until_ready(&record),
+            ServerKind::Temporal => temporal::kept::until_ready(&record),
         };
+        let save: &mut dyn FnMut(&Record) -> Result<()> = &mut |record| self.write(kind, record);
+        let started = ready.and_then(|ready| match kind {
+            _ if ready => Ok(()),
+            ServerKind::Postgres => postgres::kept::start(&mut record, save),
+            ServerKind::Temporal => temporal::kept::start(&mut record, save),
+        });
         started.with_context(|| {
             format!("cannot keep {kind}: to begin anew without its data, take it down and up again")
         })?;
@@ -230,6 +236,7 @@ impl Record {
     fn kept(&self, kind: ServerKind) -> Option<Kept> {
         let address = match kind {
             ServerKind::Postgres => postgres::kept::address(self.port?),
+            ServerKind::Temporal => temporal::kept::address(self.port?),
         };
         Some(Kept { kind, address, process: self.process?, directory: self.directory.clone() })
     }
@@ -245,7 +252,7 @@ mod tests {
             assert_eq!(kind.to_string().parse::<ServerKind>().unwrap(), kind);
         }
         let error = "oracle".parse::<ServerKind>().unwrap_err().to_string();
-        assert_eq!(error, "there is no server oracle: use one of postgres");
+        assert_eq!(error, "there is no server oracle: use one of postgres, temporal");
     }
 
     #[test]

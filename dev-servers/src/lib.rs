@@ -5,6 +5,7 @@
 //!
 //! - [`postgres`]: a throwaway [`postgres::Cluster`] to stop, crash and start again, and
 //!   [`postgres::shared_url`], the one that all tests of a process share;
+//! - [`temporal`]: the same for Temporal: [`temporal::DevServer`] and [`temporal::shared_address`];
 //! - [`keep`]: servers behind `cargo xtask servers up`, which outlive the command.
 //!
 //! What every kind of server is built on:
@@ -24,4 +25,5 @@ mod place;
 mod port;
 pub mod postgres;
 mod process;
+pub mod temporal;
 mod watchdog;

@@ -5,7 +5,8 @@ use std::io::Write;
 use anyhow::{Context as _, Result};
 use clap::Subcommand;
 use dev_servers::keep::{Keeper, ServerKind};
-use dev_servers::postgres::{Cluster, SHARED_VARIABLE};
+use dev_servers::postgres::{self, Cluster};
+use dev_servers::temporal::{self, DevServer};
 use serde_json::{Map, Value};
 
 use crate::command::External;
@@ -15,17 +16,17 @@ use crate::command::External;
 pub(crate) enum Servers {
     /// Start servers that do not run yet; the last line of the output is their addresses as JSON
     Up {
-        /// Which servers, as postgres; all of them when none is named
+        /// Which servers, as postgres or temporal; all of them when none is named
         servers: Vec<ServerKind>,
     },
     /// Stop servers and remove their data
     Down {
-        /// Which servers, as postgres; all of them when none is named
+        /// Which servers, as postgres or temporal; all of them when none is named
         servers: Vec<ServerKind>,
     },
     /// Say which servers run, and where
     Status {
-        /// Which servers, as postgres; all of them when none is named
+        /// Which servers, as postgres or temporal; all of them when none is named
         servers: Vec<ServerKind>,
     },
 }
@@ -71,27 +72,36 @@ fn each(servers: &[ServerKind], say: impl Fn(ServerKind) -> Result<String>) -> R
 #[derive(Debug)]
 pub(crate) struct TestServers {
     postgres: Option<Cluster>,
+    temporal: Option<DevServer>,
 }
 
 impl TestServers {
     /// Starts what the environment does not name already.
     pub(crate) fn start() -> Result<Self> {
-        if std::env::var_os(SHARED_VARIABLE).is_some_and(|url| !url.is_empty()) {
-            return Ok(Self::none());
+        let is_named = |variable| std::env::var_os(variable).is_some_and(|place| !place.is_empty());
+        let mut servers = Self::none();
+        if !is_named(postgres::SHARED_VARIABLE) {
+            servers.postgres = Some(Cluster::start().context("the tests need a Postgres")?);
         }
-        let cluster = Cluster::start().context("the tests need a Postgres")?;
-        Ok(Self { postgres: Some(cluster) })
+        if !is_named(temporal::SHARED_VARIABLE) {
+            servers.temporal = Some(DevServer::start().context("the tests need a Temporal")?);
+        }
+        Ok(servers)
     }
 
     /// Starts nothing; what the environment names is passed on as it is.
     pub(crate) fn none() -> Self {
-        Self { postgres: None }
+        Self { postgres: None, temporal: None }
     }
 
     /// Tells a program where the servers are.
     pub(crate) fn offer(&self, program: External) -> External {
-        match &self.postgres {
-            Some(cluster) => program.variable(SHARED_VARIABLE, cluster.url()),
+        let program = match &self.postgres {
+            Some(cluster) => program.variable(postgres::SHARED_VARIABLE, cluster.url()),
+            None => program,
+        };
+        match &self.temporal {
+            Some(server) => program.variable(temporal::SHARED_VARIABLE, server.address()),
             None => program,
         }
     }
@@ -111,7 +121,8 @@ mod tests {
             String::from_utf8(output).unwrap()
         };
         let servers = vec![ServerKind::Postgres];
-        let (up, status) = (Servers::Up { servers: servers.clone() }, Servers::Status { servers: vec![] });
+        let (up, status) =
+            (Servers::Up { servers: servers.clone() }, Servers::Status { servers: servers.clone() });
         let down = Servers::Down { servers };
         // Everything is done before anything is judged, so that a failure leaves no server behind.
         let [before, first, between, second] = [&status, &up, &status, &up].map(written);
@@ -126,11 +137,25 @@ mod tests {
     }
 
     #[test]
+    fn all_servers_are_meant_when_none_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut output = Vec::new();
+        let task = Servers::Status { servers: vec![] };
+        run(&task, &Keeper::in_folder(folder.path().to_owned()), &mut output).unwrap();
+        let written = String::from_utf8(output).unwrap();
+        assert_eq!(written, "postgres: does not run\ntemporal: does not run\n");
+    }
+
+    #[test]
     fn programs_learn_the_address_of_the_test_server() {
         let program = || External::program("true");
         assert_eq!(TestServers::none().offer(program()).to_string(), "true");
-        let servers = TestServers { postgres: Some(Cluster::start().unwrap()) };
+        let servers = TestServers {
+            postgres: Some(Cluster::start().unwrap()),
+            temporal: Some(DevServer::start().unwrap()),
+        };
         let line = servers.offer(program()).to_string();
-        assert!(line.starts_with("DRIVETRAIN_TEST_POSTGRES=postgres://drivetrain@127.0.0.1:"), "{line}");
+        assert!(line.contains("DRIVETRAIN_TEST_POSTGRES=postgres://drivetrain@127.0.0.1:"), "{line}");
+        assert!(line.contains("DRIVETRAIN_TEST_TEMPORAL=127.0.0.1:"), "{line}");
     }
 }

@@ -200,14 +200,14 @@ impl Config {
         KEYS.iter().find(|key| key.path == path).and_then(|key| self.get(key).0)
     }
 
-    fn text(&self, path: &str) -> String {
+    pub(crate) fn text(&self, path: &str) -> String {
         match self.value(path) {
             Some(Value::Text(text)) => text,
             _ => String::new(),
         }
     }
 
-    fn millis(&self, path: &str) -> Duration {
+    pub(crate) fn millis(&self, path: &str) -> Duration {
         Duration::from_millis(self.number(path))
     }
 
@@ -220,14 +220,14 @@ impl Config {
         }
     }
 
-    fn list(&self, path: &str) -> Vec<String> {
+    pub(crate) fn list(&self, path: &str) -> Vec<String> {
         match self.value(path) {
             Some(Value::List(items)) => items,
             _ => Vec::new(),
         }
     }
 
-    fn optional(&self, path: &str) -> Option<String> {
+    pub(crate) fn optional(&self, path: &str) -> Option<String> {
         Some(self.text(path)).filter(|text| !text.is_empty())
     }
 

@@ -3,9 +3,11 @@
 //! Serving drives runs in this process, with a worker. Connecting only starts runs and delivers signals; somebody else
 //! drives. Nothing else in the product knows an adapter.
 //!
-//! - [`embedded`]: the engine inside the process, and its client side.
+//! - [`embedded`]: the engine inside the process, and its client side;
+//! - [`temporal`]: a Temporal cluster.
 
 pub mod embedded;
+pub mod temporal;
 
 use std::fmt::{self, Debug};
 use std::sync::Arc;
@@ -61,7 +63,7 @@ pub const ENGINES: &[EngineEntry] = &[
         about: "inside this process, on the store alone; no server",
         adapter: embedded::ADAPTER,
     },
-    EngineEntry { name: "temporal", aliases: &[], about: "a Temporal cluster", adapter: None },
+    EngineEntry { name: "temporal", aliases: &[], about: "a Temporal cluster", adapter: temporal::ADAPTER },
     EngineEntry { name: "conductor", aliases: &[], about: "a Conductor server", adapter: None },
 ];
 

@@ -132,6 +132,11 @@ impl CompiledPlan {
         Ok(Self { plan, hash, positions, nodes, agents, by_rank, topological })
     }
 
+    /// The same under the hash of the plan that it is an outline of.
+    pub(super) fn with_hash(self, hash: String) -> Self {
+        Self { hash, ..self }
+    }
+
     /// Reads, checks and compiles a plan.
     ///
     /// # Errors
